@@ -1,0 +1,55 @@
+# The front door. Needs Python 3.11+, a C compiler and a package index; everything else it makes itself.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+DEBUG  := build/debug
+ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
+READY  := $(VENV)/.ready
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-long test-debug lint format bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
+
+$(READY): pyproject.toml setup.py constraints.txt $(ENGINE)
+	@echo "Setting up $(VENV) and building the engine (about a minute the first time) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+# The engine again with bounds checks, line tracing and asserts, beside the fast one.
+$(DEBUG)/.ready: $(READY) $(ENGINE)
+	@rm -rf $(DEBUG)
+	@HEADRACE_ENGINE_DEBUG=1 $(BIN)/python -m pip install -q --no-deps --target $(DEBUG) .
+	@touch $@
+
+demo: $(READY)  ## start the server, run a short load through it, show what happened
+	@$(BIN)/python examples/demo.py
+
+test: $(READY) test-debug  ## all tests that CI runs
+	$(BIN)/python -m pytest
+
+test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
+	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q tests/engine
+
+test-long: $(READY)  ## the tests that run for minutes
+	$(BIN)/python -m pytest -m long
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## headrace beside nats-server, alternating rounds, as ratios
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) build dist src/*.egg-info src/headrace/engine/*.c src/headrace/engine/*.so

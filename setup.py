@@ -1,0 +1,42 @@
+"""Builds the compiled engine. Everything else about the package is in pyproject.toml.
+
+HEADRACE_ENGINE_DEBUG=1 builds it with bounds checks, line tracing and internal asserts (`make debug-engine`).
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+DEBUG = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
+ENGINE = Path("src/headrace/engine")
+
+directives = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    "cdivision": True,
+    "linetrace": DEBUG,
+    "freethreading_compatible": False,
+}
+extensions = [
+    Extension(
+        f"headrace.engine.{source.stem}",
+        [str(source)],
+        extra_compile_args=["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"],
+        define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [],
+    )
+    for source in sorted(ENGINE.glob("*.pyx"))
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        compiler_directives=directives,
+        build_dir="build/cython-debug" if DEBUG else "build/cython",
+        force=DEBUG,
+    ),
+)

@@ -1,0 +1,44 @@
+"""Exception families: the class says whose fault it was, the attributes carry what the boundary needs.
+
+A plain bug stays a plain Python exception; it is caught, logged and answered only at the edge of a room.
+"""
+
+
+class HeadraceError(Exception):
+    """The base of every error that this package raises on purpose.
+
+    `hint` is one line for the human: what to do next.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ProtocolError(HeadraceError):
+    """The peer's fault. `wire_text` is sent as `-ERR '<wire_text>'` (nothing is sent if it is empty)."""
+
+    def __init__(self, message: str, *, wire_text: str = "", closes: bool = True) -> None:
+        super().__init__(message)
+        self.wire_text = wire_text
+        self.closes = closes
+
+
+class UsageError(HeadraceError):
+    """Our caller's fault: a wrong flag, argument or call."""
+
+
+class ConfigError(HeadraceError):
+    """A mistake in a configuration file, with the place where it stands."""
+
+    def __init__(self, message: str, *, path: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        if not self.path:
+            return self.message
+        return f"{self.path}:{self.line}:{self.column}: {self.message}" if self.line else f"{self.path}: {self.message}"
