@@ -1,0 +1,170 @@
+"""The broker: accepts clients, knows them all, keeps them alive, and lets them go.
+
+It owns the engine's Hub (all sockets) and Interest (all subscriptions), and the timers. It has never heard of
+streams or of monitoring: both are built on what it shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from headrace.accounts.authentication import Authenticator
+from headrace.broker.connection import Connection
+from headrace.broker.info import ServerInfo, new_server_id
+from headrace.broker.listener import Listener, join_address, listen
+from headrace.broker.timers import EqualTimers
+from headrace.broker.violations import VIOLATIONS
+from headrace.config.options import Options
+from headrace.engine.hub import Hub
+from headrace.engine.interest import Interest
+from headrace.logs import Log
+
+FIRST_PING_SECONDS = 2.0
+WRITE_CHECKS_PER_DEADLINE = 5
+LONGEST_WRITE_CHECK_SECONDS = 1.0
+
+
+class Broker:
+    """Everything is owned by the event loop's thread."""
+
+    def __init__(self, options: Options, log: Log) -> None:
+        self.options = options
+        self.log = log
+        self.server_id = new_server_id()
+        self.authenticator = Authenticator(options)
+        self.interest = Interest()
+        self.hub = Hub(
+            max_payload=options.max_payload,
+            max_pending=options.max_pending,
+            max_control_line=options.max_control_line,
+        )
+        self.connections: dict[int, Connection] = {}
+        self.closed: deque[tuple[Connection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
+        self.total_connections = 0
+        self.slow_consumers = 0
+        self.stale_connections = 0
+        self.auth_timers: EqualTimers[Connection] = EqualTimers(
+            options.auth_timeout, partial(self._on_timer, Connection.on_auth_timeout)
+        )
+        self.first_ping_timers: EqualTimers[Connection] = EqualTimers(
+            min(FIRST_PING_SECONDS, options.ping_interval), partial(self._on_timer, Connection.on_ping_timer)
+        )
+        self.ping_timers: EqualTimers[Connection] = EqualTimers(
+            options.ping_interval, partial(self._on_timer, Connection.on_ping_timer)
+        )
+        self._listener: Listener | None = None
+        self._last_cid = 4  # nats-server has used a few for itself when the first client comes
+        self._write_check: asyncio.TimerHandle | None = None
+
+    # -- starting and stopping ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen and serve. Raises UsageError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._listener = Listener(listen(self.options.host, self.options.port), self._on_accept, self.log)
+        self.port = self._listener.address[1]
+        self._announce()
+        loop.add_reader(self.hub.fileno(), self.hub.poll)
+        self._schedule_write_check()
+        self.log.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
+
+    def stop_accepting(self) -> None:
+        if self._listener:
+            self._listener.close()
+            self._listener = None
+
+    def stop(self) -> None:
+        """Close every connection; what the sockets take at once still leaves."""
+        self.stop_accepting()
+        if self._write_check:
+            self._write_check.cancel()
+        for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
+            timers.stop_all()
+        asyncio.get_running_loop().remove_reader(self.hub.fileno())
+        self.hub.close()
+
+    async def drain(self) -> None:
+        """Lame duck: take no new clients, tell the others, then close them one by one over the given time."""
+        options = self.options
+        self.stop_accepting()
+        self.info.lame_duck = True
+        for connection in self.connections.values():
+            if connection.options.protocol >= 1:
+                connection.link.send(self.info.encode(client_id=connection.cid, client_ip=connection.host))
+        self.hub.flush()
+        await asyncio.sleep(options.lame_duck_grace_period if self.connections else 0)
+        remaining = list(self.connections.values())
+        spread = max(options.lame_duck_duration - options.lame_duck_grace_period, 1.0)
+        for connection in remaining:
+            connection.link.close("Server Shutdown")
+            self.hub.flush()
+            await asyncio.sleep(spread / len(remaining))
+
+    def reload(self, options: Options) -> None:
+        """Take over changed options; what a reload may change has been checked before."""
+        self.options = options
+        self.authenticator = Authenticator(options)
+        self.hub.max_payload = options.max_payload
+        self.hub.max_pending = options.max_pending
+        self.hub.max_control_line = options.max_control_line
+        self.auth_timers.seconds = options.auth_timeout
+        self.first_ping_timers.seconds = min(FIRST_PING_SECONDS, options.ping_interval)
+        self.ping_timers.seconds = options.ping_interval
+        self._announce()
+        for connection in self.connections.values():
+            connection.apply_reload()
+        self.hub.flush()
+
+    def _announce(self) -> None:
+        self.info = ServerInfo(
+            self.options, self.server_id, self.port, auth_required=self.authenticator.announces_itself
+        )
+
+    # -- clients ------------------------------------------------------------------------------------------------
+
+    def _on_accept(self, accepted: socket.socket, host: str, port: int) -> None:
+        limit = self.options.max_connections
+        self._last_cid += 1
+        self.total_connections += 1
+        connection = Connection(self, self._last_cid, host, port)
+        link = self.hub.attach(accepted.detach(), connection, self.interest)
+        connection.start(link)
+        if limit < 0 or len(self.connections) < limit:
+            self.connections[connection.cid] = connection
+        else:
+            connection.on_violation("connections", b"")
+        self.hub.flush()
+
+    def forget(self, connection: Connection, reason: str) -> None:
+        """A connection has ended."""
+        self.log.debug(f"{connection} - Client connection closed: {reason}")
+        if reason.startswith("Slow Consumer"):
+            self.slow_consumers += 1
+            self.log.info(f"{connection} - Slow Consumer Detected: {self._describe_slow(reason)}")
+        elif reason == VIOLATIONS["stale"].close_reason:
+            self.stale_connections += 1
+        if self.connections.pop(connection.cid, None):
+            self.closed.append((connection, reason))
+
+    def _describe_slow(self, reason: str) -> str:
+        if "Pending" in reason:
+            return f"MaxPending of {self.options.max_pending} Exceeded"
+        return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
+
+    # -- timers -------------------------------------------------------------------------------------------------
+
+    def _on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
+        method(connection)
+        self.hub.flush()
+
+    def _schedule_write_check(self) -> None:
+        pause = min(self.options.write_deadline / WRITE_CHECKS_PER_DEADLINE, LONGEST_WRITE_CHECK_SECONDS)
+        self._write_check = asyncio.get_running_loop().call_later(pause, self._check_writes)
+
+    def _check_writes(self) -> None:
+        self.hub.expire_writes(self.options.write_deadline)
+        self._schedule_write_check()

@@ -1,0 +1,279 @@
+"""One client connection: what the server decides for it.
+
+The engine's Link reads, parses, delivers and writes. It calls the `on_...` methods below for everything that is not
+a message; they run inside the engine's tick, so what they send leaves at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import traceback
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from headrace.accounts.authentication import Authenticator
+from headrace.broker.connect_options import ConnectOptions, read_connect
+from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
+from headrace.broker.timers import EqualTimers
+from headrace.broker.violations import VIOLATIONS, encode_error
+from headrace.config.options import Options
+from headrace.engine.interest import InvalidSubject
+from headrace.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from headrace.engine.hub import Link
+    from headrace.logs import Log
+
+OK = b"+OK\r\n"
+PING = b"PING\r\n"
+SYSTEM_QUEUE = b"_sys_"
+SECRET_FIELDS = re.compile(rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE)
+RTT_INTERVAL_SECONDS = 3600.0
+
+
+class Surroundings(Protocol):
+    """What a connection needs of the broker."""
+
+    options: Options
+    log: Log
+    info: ServerInfo
+    authenticator: Authenticator
+    auth_timers: EqualTimers[Connection]
+    first_ping_timers: EqualTimers[Connection]
+    ping_timers: EqualTimers[Connection]
+
+    def forget(self, connection: Connection, reason: str) -> None: ...
+
+
+class Connection:
+    __slots__ = (
+        "_label",
+        "_ping_sent_at",
+        "_pings_out",
+        "_server",
+        "cid",
+        "host",
+        "link",
+        "options",
+        "port",
+        "rtt",
+        "started_at",
+        "stopped_at",
+        "user",
+    )
+    link: Link
+
+    def __init__(self, server: Surroundings, cid: int, host: str, port: int) -> None:
+        self._server = server
+        self.cid = cid
+        self.host = host
+        self.port = port
+        self.options = ConnectOptions()
+        self.user = ""
+        self.started_at = time.time()
+        self.stopped_at = 0.0
+        self.rtt = 0.0
+        self._pings_out = 0
+        self._ping_sent_at = 0.0
+        self._label = f"{host}:{port} - cid:{cid}" if ":" not in host else f"[{host}]:{port} - cid:{cid}"
+
+    def __str__(self) -> str:
+        return self._label
+
+    def start(self, link: Link) -> None:
+        """Greet the client; it has just been accepted."""
+        server = self._server
+        self.link = link
+        link.trace(server.options.trace)
+        link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
+        if server.authenticator.required:
+            link.await_authentication(True)
+            server.auth_timers.start(self)
+        server.first_ping_timers.start(self)
+        server.log.debug(f"{self} - Client connection created")
+
+    # -- called by the engine -----------------------------------------------------------------------------------
+
+    def on_connect(self, json: bytes) -> None:
+        server = self._server
+        server.auth_timers.stop(self)
+        self.rtt = time.time() - self.started_at
+        is_first = not self.link.connected
+        try:
+            self.options = read_connect(json, self.options)
+        except ProtocolError as error:
+            self.on_violation("connect", error.message.encode())
+            return
+        if not is_first:
+            self.link.unsubscribe_all()
+        if server.authenticator.is_slow:
+            self.link.hold()
+            asyncio.get_running_loop().create_task(self._authenticate_in_thread())
+        else:
+            self._admit(self._authenticate())
+
+    def on_early_operation(self) -> None:
+        """Something else came before CONNECT although the server wants credentials."""
+        authenticator = self._server.authenticator
+        if authenticator.admits_without_connect():
+            self._server.auth_timers.stop(self)
+            self.user = authenticator.no_auth_user
+            self.link.await_authentication(False)
+        else:
+            self.on_violation("authorization", b"")
+
+    def on_subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None:
+        options = self._server.options
+        limit = options.max_subscription_tokens
+        if queue == SYSTEM_QUEUE:
+            self.on_violation("reserved_queue", subject)
+            return
+        if limit and subject.count(b".") + 1 > limit:
+            self.on_violation("subject_tokens", subject)
+            return
+        if 0 < options.max_subscriptions <= len(self.link.subscriptions):
+            self.on_violation("subscriptions", subject)
+            return
+        try:
+            self.link.subscribe(subject, queue, sid)
+        except InvalidSubject:
+            self.on_violation("subject", subject)
+            return
+        if self.options.verbose:
+            self.link.send(OK)
+
+    def on_unsubscribe(self, sid: bytes, maximum: int) -> None:
+        if self.options.verbose:
+            self.link.send(OK)
+        self.link.unsubscribe(sid, maximum)
+
+    def on_first_ping(self) -> None:
+        if self.options.protocol >= CLIENT_PROTOCOL:
+            self.link.send(
+                self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True)
+            )
+
+    def on_pong(self) -> None:
+        self._pings_out = 0
+        if self._ping_sent_at:
+            self.rtt = time.monotonic() - self._ping_sent_at
+
+    def on_info(self, json: bytes) -> None:
+        try:
+            msgspec.json.decode(json)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.on_violation("info", b"")
+
+    def on_violation(self, kind: str, detail: bytes) -> None:
+        violation = VIOLATIONS[kind]
+        if violation.is_logged:
+            shown = f": {detail.decode(errors='replace')!r}" if detail else ""
+            self._server.log.error(f"{self} - {violation.text or violation.close_reason}{shown}")
+        if violation.text:
+            self.link.send(encode_error(violation.text, detail))
+        if violation.close_reason:
+            self.link.close(violation.close_reason)
+
+    def on_trace(self, direction: Literal["in", "out"], operation: bytes, argument: bytes) -> None:
+        if operation == b"CONNECT":
+            argument = SECRET_FIELDS.sub(rb"\1[REDACTED]", argument)
+        arrow = "<<-" if direction == "in" else "->>"
+        text = b" ".join(filter(None, (operation, argument))).decode(errors="replace").rstrip()
+        self._server.log.trace(f"{self} - {arrow} [{text}]")
+
+    def on_bug(self, error: Exception) -> None:
+        text = "".join(traceback.format_exception(error))
+        self._server.log.error(f"{self} - Internal error, closing this connection: {text}")
+
+    def on_closed(self, reason: str) -> None:
+        server = self._server
+        self.stopped_at = time.time()
+        server.auth_timers.stop(self)
+        server.first_ping_timers.stop(self)
+        server.ping_timers.stop(self)
+        server.forget(self, reason)
+
+    # -- called by the broker ----------------------------------------------------------------------------
+
+    def apply_reload(self) -> None:
+        """The server's options have changed: tell the client, and let it go if it is no longer admitted."""
+        server = self._server
+        self.link.trace(server.options.trace)
+        if server.authenticator.required and self.link.connected and not server.authenticator.is_slow:
+            if self._authenticate() is None:
+                self.on_violation("authorization", b"")
+                return
+        if self.link.connected and self.options.protocol >= CLIENT_PROTOCOL:
+            self.link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
+
+    def on_auth_timeout(self) -> None:
+        self.on_violation("auth_timeout", b"")
+
+    def on_ping_timer(self) -> None:
+        """Ping a client that has been silent; close one that has not answered the last pings."""
+        options = self._server.options
+        now = time.monotonic()
+        wants_rtt = not self._ping_sent_at or now - self._ping_sent_at > RTT_INTERVAL_SECONDS
+        if wants_rtt or self.link.idle_seconds >= options.ping_interval:
+            if self._pings_out + 1 > options.ping_max:
+                self.on_violation("stale", b"")
+                return
+            self._pings_out += 1
+            self._ping_sent_at = now
+            self.link.send(PING)
+        self._server.ping_timers.start(self)
+
+    # -- authentication -------------------------------------------------------------------------------------------
+
+    def _authenticate(self) -> str | None:
+        options = self.options
+        if options.account or options.new_account:
+            return None  # naming an account in CONNECT is no longer allowed
+        return self._server.authenticator.check(
+            user=options.user, password=options.password, token=options.auth_token
+        )
+
+    async def _authenticate_in_thread(self) -> None:
+        user = await asyncio.to_thread(self._authenticate)
+        if not self.link.closed:
+            self._admit(user)
+        self.link.release()
+
+    def _admit(self, user: str | None) -> None:
+        options, link = self.options, self.link
+        if user is None:
+            self._log_refusal()
+            self.on_violation("authorization", b"")
+            return
+        self.user = user
+        link.await_authentication(False)
+        has_headers = options.headers and not self._server.options.no_header_support
+        link.configure(
+            verbose=options.verbose,
+            pedantic=options.pedantic,
+            echo=options.echo,
+            headers=has_headers,
+            no_responders=options.no_responders,
+        )
+        self._describe()
+        if not 0 <= options.protocol <= CLIENT_PROTOCOL:
+            self.on_violation("client_protocol", b"")
+        elif options.no_responders and not has_headers:
+            self.on_violation("no_responders", b"")
+        elif options.verbose:
+            link.send(OK)
+
+    def _log_refusal(self) -> None:
+        if self.options.user:
+            self._server.log.error(f'{self} - authentication error - User "{self.options.user}"')
+
+    def _describe(self) -> None:
+        """Log lines name the client's library and the name it gave itself."""
+        options = self.options
+        version = f"v{options.version}" if options.version else ""
+        described = ":".join(filter(None, (version, options.lang, options.name)))
+        if described and " - " not in self._label.partition(" - cid:")[2]:
+            self._label += f' - "{described}"'

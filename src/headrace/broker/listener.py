@@ -1,0 +1,92 @@
+"""The listening socket: accepts, and backs off when the machine is out of descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from headrace.errors import UsageError
+from headrace.logs import Log
+
+ACCEPTS_PER_TURN = 64
+BACKLOG = 4096
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+BACK_OFF_SECONDS = 0.1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise UsageError(f"listen tcp: lookup {host}: {error.strerror}") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(
+            f"listen tcp {join_address(host, max(port, 0))}: bind: {reason}",
+            hint="another server may be using this port: choose one with -p, or -p -1 for any free one",
+        ) from None
+    return listener
+
+
+def join_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Listener:
+    """Hands every accepted socket to `on_accept(socket, host, port)` until it is closed."""
+
+    def __init__(
+        self, listening: socket.socket, on_accept: Callable[[socket.socket, str, int], None], log: Log
+    ) -> None:
+        self._socket = listening
+        self._on_accept = on_accept
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self.address: tuple[str, int] = listening.getsockname()[:2]
+        self._loop.add_reader(listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                self._back_off(error)
+                return
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._on_accept(accepted, address[0], address[1])
+
+    def _back_off(self, error: OSError) -> None:
+        """The connection waits in the kernel's queue; without a pause the loop would spin on it."""
+        self._log.error(f"Cannot accept connections for now: {error.strerror}")
+        self._loop.remove_reader(self._socket)
+        self._pause = self._loop.call_later(BACK_OFF_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._socket, self._accept)
+
+    def close(self) -> None:
+        if self._pause:
+            self._pause.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()

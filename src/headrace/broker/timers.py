@@ -1,0 +1,59 @@
+"""Many equal timers for the price of one.
+
+Every connection needs a timer for its first ping, its next pings and its authentication, and all timers of a kind
+take equally long. So they end in the order in which they were started, and a queue and one timer of the event loop
+do for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class EqualTimers(Generic[Item]):
+    """Calls `callback(item)` for each item `seconds` after it was started, unless it was stopped before."""
+
+    def __init__(self, seconds: float, callback: Callable[[Item], None]) -> None:
+        self.seconds = seconds
+        self._callback = callback
+        self._due: OrderedDict[Item, float] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, item: Item) -> None:
+        """Start, or start again, the timer of an item."""
+        self._due.pop(item, None)
+        self._due[item] = asyncio.get_running_loop().time() + self.seconds
+        self._arm()
+
+    def stop(self, item: Item) -> None:
+        self._due.pop(item, None)
+
+    def stop_all(self) -> None:
+        self._due.clear()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def __contains__(self, item: Item) -> bool:
+        return item in self._due
+
+    def _arm(self) -> None:
+        if self._timer is None and self._due:
+            due = next(iter(self._due.values()))
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._due:
+            item, due = next(iter(self._due.items()))
+            if due > now:
+                break
+            del self._due[item]
+            self._callback(item)
+        self._arm()

@@ -1,0 +1,88 @@
+# The trie of subscriptions and the routes cached from it. The theory is at the top of interest.pyx.
+
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef class Subscription:
+    """One SUB of one receiver. The receiver owns it; the trie and the routes only borrow it."""
+    cdef void *receiver            # the Link that gets the messages (borrowed: it outlives its subscriptions)
+    cdef readonly bytes subject
+    cdef readonly bytes queue      # None for a plain subscription
+    cdef readonly bytes sid
+    cdef readonly long long delivered
+    cdef readonly long long maximum    # messages after which it ends by itself; 0: never
+    cdef Node *node                # where it hangs in the trie; NULL when it is not in it
+    cdef uint32_t position         # in its list there
+
+cdef struct SubscriptionList:
+    void **items                   # borrowed Subscriptions
+    uint32_t count
+    uint32_t capacity
+
+cdef struct QueueGroup:
+    void *name                     # the bytes object of a member (all members have an equal one)
+    SubscriptionList members
+
+cdef struct Node:
+    Node *parent
+    Node *any_token                # the child for `*`
+    Node *any_tail                 # the child for `>`
+    SubscriptionList plain
+    QueueGroup *queues
+    uint32_t queue_count
+    uint32_t children              # literal children; they live in the trie's one hash table
+    uint64_t hash                  # of (parent, token): the place in that table
+    uint32_t token_length
+    char token[1]                  # and the rest of the token behind it
+
+cdef struct Group:
+    # The receivers that get byte for byte the same frame: they share the subject and the sid.
+    uint32_t first                 # in targets
+    uint32_t count
+    uint32_t prefix                # in text: "HMSG <subject> <sid> "; a plain MSG starts one byte later
+    uint32_t prefix_length
+
+cdef struct Route:
+    uint64_t hash
+    uint64_t validated             # the wildcard change up to which this route is known to hold
+    uint32_t subject_length
+    uint32_t target_count          # members of queue groups not among them
+    uint32_t group_count           # the plain ones come first, then one per queue group member
+    uint32_t plain_group_count
+    uint32_t queue_count
+    void **targets                 # borrowed Subscriptions; queue members behind the plain ones
+    Group *groups
+    uint32_t *queue_ends           # queue k owns groups [queue_ends[k-1], queue_ends[k])
+    char *text                     # the subject, then the prefixes
+
+cdef class Interest:
+    cdef Node *root
+    cdef Node **table              # literal children of all nodes, open addressing
+    cdef uint64_t table_mask
+    cdef uint64_t table_used
+    cdef uint64_t seed
+    cdef Route **routes            # direct-mapped: one place per hash
+    cdef list changed_patterns     # the last wildcard subjects whose interest changed, by change number
+    cdef uint64_t wildcard_changes
+    cdef readonly uint64_t count
+    cdef readonly uint64_t inserts
+    cdef readonly uint64_t removes
+    cdef readonly uint64_t matches
+    cdef readonly uint64_t cache_hits
+    # scratch of the match that is under way
+    cdef SubscriptionList found
+    cdef list found_queues         # [name, address of the QueueGroup, ...] of this match
+
+    cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
+    cdef int insert(self, Subscription subscription) except -1
+    cdef int remove(self, Subscription subscription) except -1
+
+    cdef Node *_child(self, Node *parent, const char *token, uint32_t length) noexcept
+    cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL
+    cdef int _grow(self) except -1
+    cdef void _unlink(self, Node *node) noexcept
+    cdef int _prune(self, Node *node) except -1
+    cdef int _match(self, Node *node, const char *at, const char *end) except -1
+    cdef int _collect(self, Node *node) except -1
+    cdef Route *_build(self, const char *subject, uint32_t length, uint64_t hashed) except NULL
+    cdef int _invalidate(self, bytes subject) except -1
+    cdef bint _still_holds(self, Route *route) except -1

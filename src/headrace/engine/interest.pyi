@@ -1,0 +1,26 @@
+from typing import final
+
+class InvalidSubject(ValueError): ...
+
+class Subscription:
+    subject: bytes
+    queue: bytes | None
+    sid: bytes
+    delivered: int
+    maximum: int
+    def __init__(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
+
+@final
+class Interest:
+    count: int
+    inserts: int
+    removes: int
+    matches: int
+    cache_hits: int
+    @property
+    def cached_routes(self) -> int: ...
+    @property
+    def node_count(self) -> int: ...
+    def add(self, subscription: Subscription) -> None: ...
+    def discard(self, subscription: Subscription) -> None: ...
+    def match(self, subject: bytes) -> tuple[list[Subscription], list[list[Subscription]]]: ...

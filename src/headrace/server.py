@@ -1,0 +1,161 @@
+"""The composition root: builds the rooms, starts them, stops them in order.
+
+    server = Server(Options(port=-1), log)
+    await server.start()          # listening from here on
+    await server.serve()          # until stop(), a signal, or the end of a lame duck's time
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+
+from headrace import __version__
+from headrace.broker.broker import Broker
+from headrace.broker.listener import join_address
+from headrace.config.options import NATS_VERSION, Options
+from headrace.config.reload import plan_reload
+from headrace.errors import HeadraceError
+from headrace.logs import Log
+from headrace.monitor.monitor import Monitor
+
+
+class Server:
+    """One server. `reread` gives the options anew for SIGHUP; without it a reload changes nothing."""
+
+    def __init__(self, options: Options, log: Log, reread: Callable[[], Options] | None = None) -> None:
+        self.options = options
+        self.log = log
+        self.broker = Broker(options, log)
+        self.monitor: Monitor | None = None
+        self._reread = reread
+        self._stopped = asyncio.Event()
+        self._lame_duck: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port` where clients connect."""
+        return join_address(self.options.host, self.broker.port)
+
+    async def start(self) -> None:
+        """Raises UsageError if an address cannot be had; then nothing is left running."""
+        log, options = self.log, self.options
+        log.info("Starting nats-server")
+        log.info(f"  Version:  {NATS_VERSION} (headrace {__version__})")
+        log.info(f"  Name:     {options.server_name or self.broker.server_id}")
+        log.info(f"  ID:       {self.broker.server_id}")
+        if options.config_path:
+            log.info(f"Using configuration file: {options.config_path}")
+        if options.http_port:
+            self.monitor = Monitor(self.broker)
+            await self.monitor.start()
+        try:
+            self.broker.start()
+            self._write_files()
+        except BaseException:
+            await self._stop_rooms()
+            raise
+        if not options.no_sigs:
+            self._handle_signals()
+        log.info("Server is ready")
+
+    async def serve(self) -> None:
+        """Return when the server has stopped."""
+        await self._stopped.wait()
+        self.log.info("Initiating Shutdown...")
+        await self._stop_rooms()
+        self.log.info("Server Exiting..")
+
+    def stop(self) -> None:
+        """Ask the server to stop; `serve` returns when it has."""
+        self._stopped.set()
+
+    def enter_lame_duck(self) -> None:
+        """Take no new clients, ask the others to leave, close those that stay, then stop."""
+        if self._lame_duck is None:
+            self.log.info("Entering lame duck mode, stop accepting new clients")
+            self._lame_duck = asyncio.get_running_loop().create_task(self._drain())
+
+    def reload(self) -> None:
+        """Read the configuration again. One that is wrong, or needs a restart, changes nothing."""
+        if self._reread is None:
+            self.log.error("Failed to reload server configuration: no configuration file was given")
+            return
+        try:
+            plan = plan_reload(self.options, self._reread())
+            if plan.logging_changed:
+                self.log.configure(**log_settings(plan.options))
+        except HeadraceError as error:
+            self.log.error(f"Failed to reload server configuration: {error}")
+            return
+        for name in sorted(plan.changed):
+            self.log.info(f"Reloaded: {name}")
+        self.options = plan.options
+        self.broker.reload(plan.options)
+        self.log.info("Reloaded server configuration")
+
+    async def _drain(self) -> None:
+        await self.broker.drain()
+        self.stop()
+
+    async def _stop_rooms(self) -> None:
+        if self._lame_duck:
+            self._lame_duck.cancel()
+        self.broker.stop()
+        if self.monitor:
+            await self.monitor.stop()
+        self._remove_files()
+
+    # -- signals and files ----------------------------------------------------------------------------------------
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number, name, action in (
+            (signal.SIGTERM, "terminated", self.stop),
+            (signal.SIGINT, "interrupt", self.stop),
+            (signal.SIGUSR2, "user defined signal 2", self.enter_lame_duck),
+            (signal.SIGUSR1, "user defined signal 1", self.log.reopen),
+            (signal.SIGHUP, "hangup", self.reload),
+        ):
+            loop.add_signal_handler(number, self._on_signal, name, action)
+
+    def _on_signal(self, name: str, action: Callable[[], None]) -> None:
+        self.log.info(f'Trapped "{name}" signal')
+        action()
+
+    def _ports_file(self) -> str:
+        return os.path.join(self.options.ports_file_dir, f"nats-server_{os.getpid()}.ports")
+
+    def _write_files(self) -> None:
+        """The process id, and the ports in use, for whoever started the server."""
+        if self.options.pid_file:
+            with open(self.options.pid_file, "w") as file:
+                file.write(str(os.getpid()))
+        if self.options.ports_file_dir:
+            ports = {"nats": [f"nats://{self.address}"]}
+            if self.monitor:
+                ports["monitoring"] = [f"http://{self.monitor.address}"]
+            with open(self._ports_file(), "w") as file:
+                json.dump(ports, file)
+
+    def _remove_files(self) -> None:
+        for path in filter(None, (self.options.pid_file, self.options.ports_file_dir and self._ports_file())):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+
+
+def log_settings(options: Options) -> dict[str, object]:
+    """The options that the log takes."""
+    return {
+        "path": options.log_file,
+        "debug": options.debug,
+        "trace": options.trace,
+        "logtime": options.logtime,
+        "utc": options.logtime_utc,
+        "size_limit": options.log_size_limit,
+        "max_files": options.log_max_files,
+    }
