@@ -1,0 +1,1 @@
+"""The broker in the event loop of the test, on real sockets."""

@@ -1,0 +1,1 @@
+"""The engine alone, on socket pairs: no event loop, no broker."""

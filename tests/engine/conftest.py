@@ -1,0 +1,17 @@
+"""Fixtures of the engine's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.harness import Bench, bench
+
+
+@pytest.fixture(name="bench")
+def made_bench() -> Iterator[Bench]:
+    """A hub with the limits of nats-server. At the end no connection may have met a bug of ours."""
+    with bench() as made:
+        yield made
+        assert [peer.owner.bugs for peer in made.peers if peer.owner.bugs] == []
