@@ -1,4 +1,4 @@
-"""Reads what a server sends to a client: a plain and slow parser, so that tests compare meaning as well as bytes."""
+"""Reads what a server sends to a client: plain and slow, so that tests compare meaning as well as bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Publish and subscribe in 50 lines: what a server must deliver, said as plainly as possible.
 
-A queue group picks one of its members; the model cannot know which. So `publish` answers with what must happen and
+A queue group picks one of its members; the model cannot know which. So `publish` answers what must happen and
 what may, and is told with `took` who got it.
 """
 

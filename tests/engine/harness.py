@@ -1,6 +1,6 @@
 """A hub with clients on socket pairs, and an owner in plain Python that writes down what it is called with.
 
-Everything happens in the test's thread: bytes sent to one end of a pair are at the other end at once, so after
+Everything happens in one thread: bytes sent to one end of a pair are at the other end at once, so after
 `Bench.settle()` whatever was to happen has happened.
 """
 
@@ -116,7 +116,7 @@ class Peer:
             self.bench.settle()
 
     def send_some(self, data: bytes | memoryview) -> int:
-        """As much as the socket takes at once, without a poll; all of it is swallowed if the hub has closed."""
+        """As much as the socket takes at once, without a poll; nothing is said if the hub has closed."""
         try:
             return self.socket.send(data)
         except BlockingIOError:

@@ -38,7 +38,7 @@ def test_a_subscriber_gets_one_copy_per_subscription(bench: Bench) -> None:
 
 
 def test_the_order_of_a_publisher_is_kept_over_sids_and_answers(bench: Bench) -> None:
-    """Runs of one sid travel as spans of the arena, the rest by way of the backlog: the mix must stay in order."""
+    """Runs of one sid travel as spans of the arena, the rest by the backlog: the mix stays in order."""
     subscriber = bench.subscriber(b"a", b"b", b"c.*")
     same = [bench.subscriber(b"a") for _ in range(3)]
     subjects = [b"a", b"a", b"b", b"a", b"c.1", b"c.1", b"b", b"b", b"a"]

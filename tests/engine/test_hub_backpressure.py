@@ -16,7 +16,7 @@ OWED_LIMIT = 32 * MIB
 
 
 class Feed:
-    """A publisher's endless supply of numbered messages: what its socket took, and what it did not take yet."""
+    """A publisher's endless supply of numbered messages, and what its socket did not take yet."""
 
     def __init__(self, peer: Peer, subject: bytes, size: int) -> None:
         self.peer = peer
