@@ -21,10 +21,13 @@ class Frame:
 def read_frames(data: bytes) -> tuple[list[Frame], bytes]:
     """All complete operations, and the bytes of the one that is not. Raises ValueError on anything else."""
     frames = []
+    at = 0
     while True:
-        line, newline, rest = data.partition(b"\r\n")
-        if not newline:
-            return frames, data
+        newline = data.find(b"\r\n", at)
+        if newline < 0:
+            return frames, data[at:]
+        line = data[at:newline]
+        body = newline + 2
         name, _, argument = line.partition(b" ")
         operation = name.decode()
         if operation in ("MSG", "HMSG"):
@@ -33,10 +36,10 @@ def read_frames(data: bytes) -> tuple[list[Frame], bytes]:
             if len(words) not in (2 + sizes, 3 + sizes):
                 raise ValueError(f"not a {operation}: {line!r}")
             size = int(words[-1])
-            header_size = int(words[-2]) if operation == "HMSG" else 0
-            if len(rest) < size + 2:
-                return frames, data
-            if rest[size : size + 2] != b"\r\n":
+            header_end = body + (int(words[-2]) if operation == "HMSG" else 0)
+            if len(data) < body + size + 2:
+                return frames, data[at:]
+            if data[body + size : body + size + 2] != b"\r\n":
                 raise ValueError(f"the payload of {line!r} does not end where it should")
             frames.append(
                 Frame(
@@ -45,13 +48,13 @@ def read_frames(data: bytes) -> tuple[list[Frame], bytes]:
                     subject=words[0],
                     sid=words[1],
                     reply=words[2] if len(words) == 3 + sizes else b"",
-                    headers=rest[:header_size],
-                    payload=rest[header_size:size],
+                    headers=data[body:header_end],
+                    payload=data[header_end : body + size],
                 )
             )
-            data = rest[size + 2 :]
+            at = body + size + 2
         elif operation in ("PING", "PONG", "+OK", "-ERR", "INFO"):
             frames.append(Frame(operation, argument))
-            data = rest
+            at = body
         else:
             raise ValueError(f"not an operation of a server: {line!r}")

@@ -1,4 +1,4 @@
-"""Random operations of several clients, compared with the model of publish and subscribe in tests/model.py."""
+"""Random operations of several clients, compared with the model of publish and subscribe in model.py."""
 
 from __future__ import annotations
 

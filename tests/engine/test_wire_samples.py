@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ def transcript(pieces: list[bytes]) -> Transcript:
         peer = made.attach(owner)
         for piece in pieces:
             peer.send(piece)
-        # How much of a mistake has arrived when it is noticed depends on the cut, so only its kind is compared.
+        # How much of a mistake has arrived when it is noticed depends on the cut: compare only its kind.
         events = [event[:2] if event[0] == "violation" else event for event in owner.events]
         answer, closed = peer.receive_all(), owner.closed
         assert owner.bugs == []
@@ -33,7 +34,7 @@ def transcript(pieces: list[bytes]) -> Transcript:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     borders = [0, *sorted(places), len(data)]
-    return [data[start:end] for start, end in zip(borders, borders[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(borders)]
 
 
 def identify(sample: Sample) -> str:
