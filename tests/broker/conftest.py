@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ class RawClient:
         return await asyncio.wait_for(self.reader.readline(), PATIENCE_SECONDS)
 
     async def ask(self, data: bytes = b"") -> list[Frame]:
-        """Send, then a PING; all operations up to its PONG. (The INFO that follows the first one is dropped.)"""
+        """Send, then a PING; all operations up to its PONG. (An INFO behind the first one is dropped.)"""
         await self.send(data + b"PING\r\n")
         received = b""
         while True:
@@ -68,10 +69,8 @@ class RawClient:
 
     async def close(self) -> None:
         self.writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 class Running:

@@ -41,7 +41,7 @@ class Conversation:
             self.ended = True
 
     async def receive(self, expected: bytes, seconds: float = PATIENCE_SECONDS) -> bytes:
-        """All up to the last PONG that is expected, or to the end if there is none, or until the time is over."""
+        """All up to the last PONG expected, to the end if there is none, or until the time is over."""
         pongs = expected.count(PONG)
         received = b""
         try:
