@@ -20,7 +20,7 @@ class Frame:
 
 def read_frames(data: bytes) -> tuple[list[Frame], bytes]:
     """All complete operations, and the bytes of the one that is not. Raises ValueError on anything else."""
-    frames = []
+    frames: list[Frame] = []
     at = 0
     while True:
         newline = data.find(b"\r\n", at)

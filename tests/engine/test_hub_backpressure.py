@@ -350,3 +350,15 @@ def test_an_owner_hears_of_a_slow_consumer_once() -> None:
         assert owner.closed == "Slow Consumer (Pending Bytes)"
         assert receiver.link.pending_bytes == 0
         assert owner.bugs == []
+
+
+@pytest.mark.xfail(
+    strict=True, reason="below SOFT_BACKLOG nobody waits, even if max_pending is less than that"
+)
+def test_publishers_wait_before_a_small_max_pending_is_reached() -> None:
+    with bench(max_pending=800_000) as made:
+        receiver, publisher = made.subscriber(b"foo"), made.connect()
+        while receiver.owner.closed is None and not made.hub.stalls:
+            publisher.send_some(message(b"foo", b"x" * 1000) * 20)
+            made.hub.poll()
+        assert made.hub.stalls > 0
