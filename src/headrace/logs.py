@@ -163,6 +163,8 @@ class Log:
     def flush(self, timeout: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Waits until all lines so far are written, but not longer than `timeout`; says whether they are."""
         with self._ready:
+            if self._thread is None:
+                return True  # there was no line yet
             return self._ready.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def close(self, timeout: float = CLOSE_TIMEOUT_SECONDS) -> None:
@@ -174,8 +176,10 @@ class Log:
             self._ready.notify_all()
         if thread is not None:
             thread.join(timeout)  # if nobody reads our stderr it stays where it is, and ends with the process
-        elif self.path:
-            self._output.close()
+            return
+        for output in self._queue:
+            if isinstance(output, _Output):
+                output.close()
 
     # The caller's side of the queue
 

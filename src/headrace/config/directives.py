@@ -8,6 +8,7 @@ nats-server's where it has good ones. Names are matched in any case.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -146,6 +147,10 @@ def _trace_kind(option: str) -> Reader:
     return lambda value, context: {option: value.boolean(), "trace": value.boolean()}
 
 
+def _http_base_path(value: Value, context: Context) -> Changes:
+    return {"http_base_path": "/" + posixpath.normpath("/" + value.string()).lstrip("/")}
+
+
 def _authorization(value: Value, context: Context) -> Changes:
     return read_authorization(value, context.problems)
 
@@ -226,7 +231,7 @@ DIRECTIVES: dict[str, Reader] = {
     "http": _listen("http_host", "http_port"),
     "http_port": _integer("http_port"),
     "monitor_port": _integer("http_port"),
-    "http_base_path": _string("http_base_path"),
+    "http_base_path": _http_base_path,
     "server_name": _server_name,
     "server_tags": _server_tags,
     "server_metadata": _server_metadata,

@@ -60,6 +60,10 @@ class CommandLine(msgspec.Struct, frozen=True):
     signal: str = ""
     changes: dict[str, FlagValue] = {}
 
+    def __repr__(self) -> str:
+        # Names only: a password must not reach a log by way of a repr.
+        return f"CommandLine({self.action!r}, {self.config_path!r}, changes={sorted(self.changes)})"
+
 
 FLAGS: tuple[Flag, ...] = (
     Flag(("a", "addr", "net"), str, "host", "host address to listen on (default 0.0.0.0)"),
@@ -130,7 +134,9 @@ def usage(program: str = "headrace-server") -> str:
     """The help text, made from the table of flags."""
     rows = []
     for flag in FLAGS:
-        names = ", ".join(f"-{name}" if len(name) <= 3 else f"--{name}" for name in flag.names)
+        names = ", ".join(
+            f"-{name}" if len(name) <= 2 or name.isupper() else f"--{name}" for name in flag.names
+        )
         value = "" if flag.kind is bool else " <number>" if flag.kind is int else " <text>"
         rows.append((names + value, flag.help))
     width = max(len(left) for left, _ in rows) + 2
@@ -171,7 +177,7 @@ def _changes(given: dict[str, FlagValue]) -> dict[str, FlagValue]:
 
 
 def _parse_flags(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[str]]:
-    """Flags by their first name, in the order in which they were last given, and the words that follow them."""
+    """Flags by their first name, in the order in which they were last given, and the words after them."""
     given: dict[str, FlagValue] = {}
     rest = list(arguments)
     while rest:

@@ -33,7 +33,7 @@ class User(msgspec.Struct, frozen=True):
         return f"User(user={self.user!r})"  # a password must not reach a log by way of a repr
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the server was asked to do."""
 
     # Where it listens
@@ -187,5 +187,6 @@ def check_options(options: Options) -> None:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
     if name and all(user.user != name for user in options.users or ()):
         raise ConfigError(
-            f'no_auth_user: "{name}" not present as user or nkey in authorization block or account configuration'
+            f'no_auth_user: "{name}" not present as user or nkey in authorization block '
+            "or account configuration"
         )

@@ -13,7 +13,7 @@ is decided here and follows nats-server 2.15 to the letter, because configuratio
     anything else          a string that ends at a blank or one of , ; ] }
 
 Stricter than nats-server on purpose, where it accepts a mistake in silence: an unfinished quote, an unknown
-size suffix, a lone `/` where a comment or separator may stand, and NUL characters.
+size suffix, a key in a map with no value, a lone `/` where a comment or separator may stand, NUL characters.
 """
 
 from __future__ import annotations
