@@ -1,8 +1,8 @@
 """The composition root: builds the rooms, starts them, stops them in order.
 
-    server = Server(Options(port=-1), log)
-    await server.start()          # listening from here on
-    await server.serve()          # until stop(), a signal, or the end of a lame duck's time
+server = Server(Options(port=-1), log)
+await server.start()          # listening from here on
+await server.serve()          # until stop(), a signal, or the end of a lame duck's time
 """
 
 from __future__ import annotations

@@ -24,13 +24,15 @@ from headrace.engine.interest import InvalidSubject
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from headrace.engine.hub import Link
+    from headrace.engine.outboxes import Link
     from headrace.logs import Log
 
 OK = b"+OK\r\n"
 PING = b"PING\r\n"
 SYSTEM_QUEUE = b"_sys_"
-SECRET_FIELDS = re.compile(rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE)
+SECRET_FIELDS = re.compile(
+    rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE
+)
 RTT_INTERVAL_SECONDS = 3600.0
 
 
@@ -152,9 +154,7 @@ class Connection:
 
     def on_first_ping(self) -> None:
         if self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(
-                self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True)
-            )
+            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True))
 
     def on_pong(self) -> None:
         self._pings_out = 0
