@@ -21,6 +21,7 @@ from headrace.broker.violations import VIOLATIONS
 from headrace.config.options import Options
 from headrace.engine.hub import Hub
 from headrace.engine.interest import Interest
+from headrace.errors import UsageError
 from headrace.logs import Log
 
 FIRST_PING_SECONDS = 2.0
@@ -56,16 +57,23 @@ class Broker:
         self.ping_timers: EqualTimers[Connection] = EqualTimers(
             options.ping_interval, partial(self._on_timer, Connection.on_ping_timer)
         )
+        self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
         self._write_check: asyncio.TimerHandle | None = None
 
-    # -- starting and stopping ------------------------------------------------------------------------------------
+    # -- starting and stopping
 
     def start(self) -> None:
         """Listen and serve. Raises UsageError if the address cannot be had."""
         loop = asyncio.get_running_loop()
-        self._listener = Listener(listen(self.options.host, self.options.port), self._on_accept, self.log)
+        host, port = self.options.host, self.options.port
+        try:
+            listening = listen(host, port)
+        except UsageError as error:
+            where = join_address(host, max(port, 0))
+            raise UsageError(f'Error listening on port: {where}, "{error}"', hint=error.hint) from None
+        self._listener = Listener(listening, self._on_accept, self.log)
         self.port = self._listener.address[1]
         self._announce()
         loop.add_reader(self.hub.fileno(), self.hub.poll)
@@ -124,7 +132,7 @@ class Broker:
             self.options, self.server_id, self.port, auth_required=self.authenticator.announces_itself
         )
 
-    # -- clients ------------------------------------------------------------------------------------------------
+    # -- clients
 
     def _on_accept(self, accepted: socket.socket, host: str, port: int) -> None:
         limit = self.options.max_connections
@@ -155,7 +163,7 @@ class Broker:
             return f"MaxPending of {self.options.max_pending} Exceeded"
         return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
 
-    # -- timers -------------------------------------------------------------------------------------------------
+    # -- timers
 
     def _on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
         method(connection)

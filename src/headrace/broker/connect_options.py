@@ -37,7 +37,7 @@ def read_connect(json: bytes, before: ConnectOptions) -> ConnectOptions:
             return before
         if not isinstance(fields, dict):
             raise ProtocolError("CONNECT is not a JSON object")
-        # Go's decoder, by which clients were tested, ignores the case of names and takes null for "not given".
+        # Go's decoder, by which clients were tested, ignores the case of names and takes null for absent.
         given = {name.lower(): value for name, value in fields.items() if value is not None}
         return msgspec.convert({**msgspec.to_builtins(before), **given}, ConnectOptions)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

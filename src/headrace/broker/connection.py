@@ -1,7 +1,7 @@
 """One client connection: what the server decides for it.
 
-The engine's Link reads, parses, delivers and writes. It calls the `on_...` methods below for everything that is not
-a message; they run inside the engine's tick, so what they send leaves at its end.
+The engine's Link reads, parses, delivers and writes. It calls the `on_...` methods below for everything that
+is not a message; they run inside the engine's tick, so what they send leaves at its end.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Connection:
         server.first_ping_timers.start(self)
         server.log.debug(f"{self} - Client connection created")
 
-    # -- called by the engine -----------------------------------------------------------------------------------
+    # -- called by the engine
 
     def on_connect(self, json: bytes) -> None:
         server = self._server
@@ -196,16 +196,15 @@ class Connection:
         server.ping_timers.stop(self)
         server.forget(self, reason)
 
-    # -- called by the broker ----------------------------------------------------------------------------
+    # -- called by the broker
 
     def apply_reload(self) -> None:
         """The server's options have changed: tell the client, and let it go if it is no longer admitted."""
         server = self._server
         self.link.trace(server.options.trace)
-        if server.authenticator.required and self.link.connected and not server.authenticator.is_slow:
-            if self._authenticate() is None:
-                self.on_violation("authorization", b"")
-                return
+        if self.link.connected and self._authenticate() is None:
+            self.on_violation("authorization", b"")
+            return
         if self.link.connected and self.options.protocol >= CLIENT_PROTOCOL:
             self.link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
 
@@ -226,7 +225,7 @@ class Connection:
             self.link.send(PING)
         self._server.ping_timers.start(self)
 
-    # -- authentication -------------------------------------------------------------------------------------------
+    # -- authentication
 
     def _authenticate(self) -> str | None:
         options = self.options

@@ -23,7 +23,9 @@ def listen(host: str, port: int) -> socket.socket:
             host or None, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise UsageError(f"listen tcp: lookup {host}: {error.strerror}") from None
+        raise UsageError(
+            f"listen tcp: lookup {host}: {error.strerror or error}", hint="check the host name given with -a"
+        ) from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

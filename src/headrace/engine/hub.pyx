@@ -424,6 +424,8 @@ cdef class Hub(Outboxes):
             usual = 2
             for k in range(1, count):
                 usual += tokens[k].length + (k > 1)
+                if k > 1 and (tokens[k].start - 1)[0] != c' ':
+                    usual = -1
             if payload - rest != usual or (payload - 2)[0] != c'\r' or (operation == HPUB and header == 0):
                 length = self._usual_form(reply, tokens[count - 2] if header else none,
                                           tokens[count - 1], payload, size + 2)
