@@ -99,7 +99,9 @@ class Server:
         for name in sorted(plan.changed):
             self.log.info(f"Reloaded: {name}")
         self.options = plan.options
-        self.broker.reload(plan.options)
+        self.broker.reload(
+            plan.options, auth_changed=plan.auth_changed, info_changed=plan.info_changed or plan.auth_changed
+        )
         self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
 
     def _running_options(self) -> Options:

@@ -101,8 +101,7 @@ class Broker:
         self.stop_accepting()
         self.info.lame_duck = True
         for connection in self.connections.values():
-            if connection.options.protocol >= 1:
-                connection.link.send(self.info.encode(client_id=connection.cid, client_ip=connection.host))
+            connection.announce()
         self.hub.flush()
         await asyncio.sleep(options.lame_duck_grace_period if self.connections else 0)
         remaining = list(self.connections.values())
@@ -112,7 +111,7 @@ class Broker:
             self.hub.flush()
             await asyncio.sleep(spread / len(remaining))
 
-    def reload(self, options: Options) -> None:
+    def reload(self, options: Options, *, auth_changed: bool, info_changed: bool) -> None:
         """Take over changed options; what a reload may change has been checked before."""
         self.options = options
         self.authenticator = Authenticator(options)
@@ -124,7 +123,11 @@ class Broker:
         self.ping_timers.seconds = options.ping_interval
         self._announce()
         for connection in self.connections.values():
-            connection.apply_reload()
+            connection.link.trace(options.trace)
+            if info_changed:
+                connection.announce()
+            if auth_changed:
+                connection.check_again()
         self.hub.flush()
 
     def _announce(self) -> None:

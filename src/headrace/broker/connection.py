@@ -198,15 +198,19 @@ class Connection:
 
     # -- called by the broker
 
-    def apply_reload(self) -> None:
-        """The server's options have changed: tell the client, and let it go if it is no longer admitted."""
-        server = self._server
-        self.link.trace(server.options.trace)
-        if self.link.connected and self._authenticate() is None:
-            self.on_violation("authorization", b"")
-            return
+    def announce(self) -> None:
+        """The server's INFO has changed: tell the client, if it can take that."""
         if self.link.connected and self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
+            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host))
+
+    def check_again(self) -> None:
+        """Credentials have changed: close the connection if it would not be admitted any more."""
+        if not self.link.connected:
+            return
+        if self._server.authenticator.is_slow:
+            asyncio.get_running_loop().create_task(self._check_again_in_thread())
+        elif self._authenticate() is None:
+            self.on_violation("authorization", b"")
 
     def on_auth_timeout(self) -> None:
         self.on_violation("auth_timeout", b"")
@@ -240,6 +244,11 @@ class Connection:
         if not self.link.closed:
             self._admit(user)
         self.link.release()
+
+    async def _check_again_in_thread(self) -> None:
+        if await asyncio.to_thread(self._authenticate) is None and not self.link.closed:
+            self.on_violation("authorization", b"")
+            self.link.release()
 
     def _admit(self, user: str | None) -> None:
         options, link = self.options, self.link
