@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 
-from tests.interop.normalise import Normaliser
+from tests.interop.normalise import Normaliser, without_pings
 from tests.interop.session import Session, Step
 from tests.interop.wire import Wire
 from tests.servers import Server, ServerKind, running_server
@@ -65,23 +65,27 @@ class _Play:
     def _open(self, name: str) -> None:
         self._wires[name] = Wire(self._server.host, self._server.port)
         self._wires[name].read_line()
-        self._normalisers[name] = Normaliser(self._server.port)
+        self._normalisers[name] = Normaliser(self._server.port, whole_info=self._session.whole_info)
 
     def _answer(self, name: str, wire: Wire, step: Step) -> Answer:
         received = wire.take().removesuffix(SYNCHRONISED)
+        if not self._session.keeps_pings:
+            received = without_pings(received)
         received = self._normalisers[name].normalise(received, any_order=step.any_order)
         fate = "closed" if wire.is_closed else "silent" if wire.is_silent else "open"
         return Answer(name, b"" if self._session.only_closes else received, fate)
 
     def _send(self, step: Step, wire: Wire) -> None:
+        wire.is_left_alone = False
         wire.write(step.data, step.chunks)
         wire.synchronise(step.data.upper().count(b"PING"))
         # The sender's PONG says that its operations were carried out; only then can the others' be complete.
         for other in self._wires.values():
-            if other is not wire and not (other.is_closed or other.is_stalled):
+            if other is not wire and not (other.is_closed or other.is_left_alone):
                 other.synchronise()
 
     def _part(self, step: Step, wire: Wire) -> None:
+        wire.is_left_alone = True
         wire.write(step.data)
         wire.drain()
 
@@ -92,10 +96,10 @@ class _Play:
         wire.read_until_closed()
 
     def _hang_up(self, step: Step, wire: Wire) -> None:
-        wire.hang_up()
+        wire.hang_up(step.data)
 
     def _stall(self, step: Step, wire: Wire) -> None:
-        wire.is_stalled = True
+        wire.is_left_alone = True
 
 
 _ACTIONS: dict[str, Callable[[_Play, Step, Wire], None]] = {

@@ -35,20 +35,30 @@ class Session:
     steps: tuple[Step, ...]
     settings: str
     only_closes: bool = False
+    whole_info: bool = False
+    keeps_pings: bool = False
 
 
-def session(name: str, *steps: Step | bytes, settings: str = "", only_closes: bool = False) -> Session:
+def session(
+    name: str,
+    *steps: Step | bytes,
+    settings: str = "",
+    only_closes: bool = False,
+    whole_info: bool = False,
+    keeps_pings: bool = False,
+) -> Session:
     """A session; `settings` is a configuration text that both servers understand.
 
     With `only_closes` the answers are left out and only the fate of each connection is compared, for sessions
-    in which the amount that arrives before the end is a matter of buffer sizes.
+    in which the amount that arrives before the end is a matter of buffer sizes. With `whole_info` the
+    fields of INFO are compared too, and not only that it came; with `keeps_pings` the server's own PINGs.
     """
     written_out = tuple(send(step) if isinstance(step, bytes) else step for step in steps)
-    return Session(name, written_out, settings, only_closes)
+    return Session(name, written_out, settings, only_closes, whole_info, keeps_pings)
 
 
 def send(data: bytes, on: str = "a", *, any_order: bool = False, chunks: tuple[int, ...] = ()) -> Step:
-    """Send and synchronise all connections. With `any_order` a connection's messages may come in any order."""
+    """Send and synchronise everyone. With `any_order` a connection's messages may come in any order."""
     return Step("send", on, data, chunks, any_order)
 
 
@@ -58,7 +68,10 @@ def bytewise(data: bytes, on: str = "a") -> Step:
 
 
 def part(data: bytes, on: str = "a") -> Step:
-    """Send and wait until the server has read it, without a PING; for unfinished operations."""
+    """Send and wait until the server has read it, without a PING; for unfinished operations.
+
+    The connection is not synchronised by the steps of others either, until its own next `send`.
+    """
     return Step("part", on, data)
 
 
@@ -72,9 +85,9 @@ def closed(on: str = "a") -> Step:
     return Step("closed", on)
 
 
-def hang_up(on: str = "a") -> Step:
-    """Close the connection from our side and wait until the server has closed it too."""
-    return Step("hang_up", on)
+def hang_up(on: str = "a", data: bytes = b"") -> Step:
+    """Send a last word, close our side at once and wait until the server has closed the connection too."""
+    return Step("hang_up", on, data)
 
 
 def stall(on: str = "a") -> Step:

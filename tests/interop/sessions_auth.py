@@ -84,17 +84,16 @@ LOGINS: dict[str, tuple[str, bytes]] = {
 
 LOGIN: list[Session] = [
     *(session(f"auth_{name}", data, LOOP, settings=text) for name, (text, data) in LOGINS.items()),
-    session("auth_info_says_required", part(b""), settings=settings.TOKEN),
-    session("auth_timeout", part(b""), closed(), settings=settings.USER_AND_PASSWORD),
+    session("auth_timeout", part(b""), closed(), settings=settings.SHORT_AUTH_TIMEOUT),
     session(
-        "auth_timeout_with_half_a_connect", part(b"CONNECT {"), closed(), settings=settings.USER_AND_PASSWORD
+        "auth_timeout_with_half_a_connect", part(b"CONNECT {"), closed(), settings=settings.SHORT_AUTH_TIMEOUT
     ),
     session(
         "auth_no_timeout_once_connected",
         part(_login("derek", "s3cr3t")),
         *[quiet()] * 5,
         LOOP,
-        settings=settings.USER_AND_PASSWORD,
+        settings=settings.SHORT_AUTH_TIMEOUT,
     ),
     session(
         "auth_refused_before_the_rest",
@@ -132,6 +131,16 @@ LOGIN: list[Session] = [
         "auth_no_auth_user_pub_without_connect",
         b"SUB guest.x 1\r\n" + pub(b"guest.x", b"hi"),
         pub(b"boss.x", b"no"),
+        settings=settings.NO_AUTH_USER,
+    ),
+]
+
+LOGIN += [
+    session(
+        "auth_no_auth_user_connects_later_and_loses_subscriptions",
+        b"SUB guest.x 1\r\n",
+        connect(),
+        pub(b"guest.x", b"hi"),
         settings=settings.NO_AUTH_USER,
     ),
 ]

@@ -97,15 +97,30 @@ FIRST_LINES: dict[str, bytes] = {
     ),
 }
 
+# The INFO that greets, and the one after the first PING that follows this CONNECT, under these settings.
+INFO_FIELDS: dict[str, tuple[str, bytes]] = {
+    "default": (settings.DEFAULT, connect_line(protocol=1)),
+    "without_connect": (settings.DEFAULT, b"PING\r\n"),
+    "protocol_0": (settings.DEFAULT, connect_line(protocol=0)),
+    "limits": (settings.LIMITS, connect_line(protocol=1)),
+    "no_headers": (settings.NO_HEADERS, connect_line(protocol=1)),
+    "password": (settings.USER_AND_PASSWORD, connect_line(protocol=1, user="derek", **{"pass": "s3cr3t"})),
+    "token": (settings.TOKEN, connect_line(protocol=1, auth_token="t0k3n")),
+    "users": (settings.USERS, connect_line(protocol=1, user="plain", **{"pass": "word"})),
+    "no_auth_user": (settings.NO_AUTH_USER, connect_line(protocol=1)),
+    "accounts": (settings.ACCOUNTS, connect_line(protocol=1, user="one", **{"pass": "word"})),
+}
+
 SESSIONS: list[Session] = [
     *(session(f"connect_{name}", data, LOOP, BAD_SUBJECT) for name, data in FIRST_LINES.items()),
-    session("connect_info_first", part(b""), quiet()),
+    *(
+        session(f"info_fields_{name}", part(b""), quiet(), first, b"PING\r\n", settings=text, whole_info=True)
+        for name, (text, first) in INFO_FIELDS.items()
+    ),
     session("connect_no_info_before_the_first_ping", part(connect_line(protocol=1)), quiet(), opened()),
     session("connect_second_info_only_once", connect(protocol=1), b"PING\r\n", b"PING\r\n"),
     session("connect_second_info_after_the_pong", part(connect_line(protocol=1) + b"PING\r\n"), quiet()),
     session("connect_ping_before_connect_has_no_info", b"PING\r\n", connect(protocol=1)),
-    session("connect_second_info_limits", connect(protocol=1), settings=settings.LIMITS),
-    session("connect_info_without_headers", connect(protocol=1), settings=settings.NO_HEADERS),
     session("connect_verbose_ok_before_pong", part(connect_line(verbose=True) + b"PING\r\n"), quiet()),
     session("connect_not_needed_for_ping", b"PING\r\n"),
     session("connect_not_needed_for_pub_and_sub", LOOP, BAD_SUBJECT, b"UNSUB 1\r\n"),
@@ -126,7 +141,7 @@ SESSIONS: list[Session] = [
     session("connect_again_with_bad_json", connect(), b"CONNECT {\r\n"),
     session("connect_again_with_bad_protocol", connect(), connect(protocol=7)),
     session("connect_again_with_protocol_1", connect(), connect(protocol=1), b"PING\r\n"),
-    session("connect_after_operations_keeps_no_subscription", LOOP, connect(), pub(b"foo", b"again")),
+    session("connect_first_keeps_earlier_subscriptions", LOOP, connect(), pub(b"foo", b"again")),
     session("connect_bytewise", bytewise(connect_line(protocol=1)), LOOP),
     session("connect_split_inside_json", send(connect_line(name="x" * 700), chunks=(3, 50, 1)), LOOP),
     session("connect_bad_protocol_closes_before_the_rest", part(connect_line(protocol=9) + LOOP), closed()),

@@ -246,6 +246,13 @@ QUEUES: list[Session] = [
 ]
 
 NO_RESPONDERS: list[Session] = [
+    session(
+        "no_responders_for_streams_without_jetstream",
+        connect(no_responders=True),
+        b"SUB reply 1\r\n",
+        pub(b"$JS.API.INFO", b"", b"reply"),
+        pub(b"$JS.API.STREAM.NAMES", b"", b"reply"),
+    ),
     session("no_responders", connect(no_responders=True), b"SUB reply 1\r\n", pub(b"foo", b"x", b"reply")),
     session(
         "no_responders_wildcard_inbox",

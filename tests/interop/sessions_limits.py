@@ -259,13 +259,18 @@ CONNECTIONS: list[Session] = [
 ]
 
 TIME: list[Session] = [
-    session("stale_connection", part(connect_line()), closed(), settings=settings.IMPATIENT),
-    session("stale_connection_without_connect", part(b""), closed(), settings=settings.IMPATIENT),
+    session(
+        "stale_connection", part(connect_line()), closed(), settings=settings.IMPATIENT, keeps_pings=True
+    ),
+    session(
+        "stale_connection_without_connect", part(b""), closed(), settings=settings.IMPATIENT, keeps_pings=True
+    ),
     session(
         "stale_connection_only_reads",
         part(connect_line() + b"SUB foo 1\r\n"),
         closed(),
         settings=settings.IMPATIENT,
+        keeps_pings=True,
     ),
     session(
         "slow_consumer_is_closed",

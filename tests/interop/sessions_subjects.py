@@ -44,10 +44,16 @@ ODD_SUBJECTS: dict[str, bytes] = {
 # Reserved for the server's own use; publishing there, or with such a reply, is refused.
 RESERVED: dict[str, bytes] = {
     "gateway_subject": pub(b"_GR_.abc.def.foo", b"x"),
+    "gateway_subject_short": pub(b"_GR_.x", b"x"),
+    "gateway_subject_bare": pub(b"_GR_", b"x"),
     "gateway_new_subject": pub(b"$GNR.abc.def.foo", b"x"),
     "raft_subject": pub(b"$NRG.foo", b"x"),
     "service_reply": pub(b"foo", b"x", b"_R_.abc"),
     "service_reply_short": pub(b"foo", b"x", b"_R_"),
+    "service_reply_only_prefix": pub(b"foo", b"x", b"_R_."),
+    "ack_reply_only_prefix": pub(b"foo", b"x", b"$JS.ACK."),
+    "ack_reply_shortest": pub(b"foo", b"x", b"$JS.ACK.x"),
+    "ack_subject": pub(b"$JS.ACK.s.c.1.1.1.1.1", b"+ACK"),
     "ack_reply": pub(b"foo", b"x", b"$JS.ACK.s.c.1.1.1.1.1"),
     "gateway_reply": pub(b"foo", b"x", b"_GR_.abc.def.foo"),
     "gateway_new_reply": pub(b"foo", b"x", b"$GNR.abc.def.foo"),

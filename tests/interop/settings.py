@@ -19,6 +19,10 @@ FEW_CONNECTIONS = "max_connections: 2"
 NO_HEADERS = "no_header_support: true"
 
 USER_AND_PASSWORD = """
+authorization { user: derek, password: s3cr3t }
+"""
+
+SHORT_AUTH_TIMEOUT = """
 authorization { user: derek, password: s3cr3t, timeout: 0.4 }
 """
 

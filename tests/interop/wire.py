@@ -31,7 +31,7 @@ class Wire:
         self._received = bytearray()
         self.is_closed = False
         self.is_silent = False
-        self.is_stalled = False
+        self.is_left_alone = False
 
     def take(self) -> bytes:
         received = bytes(self._received)
@@ -91,9 +91,10 @@ class Wire:
     def read_until_closed(self) -> None:
         self._read_while(lambda: True)
 
-    def hang_up(self) -> None:
+    def hang_up(self, last_word: bytes = b"") -> None:
         """Say goodbye and wait for the server's end of it, so that the next session finds it gone."""
         if not self.is_closed:
+            self._write(last_word)
             try:
                 self._socket.shutdown(socket.SHUT_WR)
             except OSError:
