@@ -1,9 +1,9 @@
 """What one connection sends, and what nats-server answers: every operation, valid and invalid.
 
 The answers were recorded from nats-server; `tests/interop/test_wire_samples.py` asks it again. They do not
-depend on how the bytes are cut, so each sample is good for three tests: whole, byte by byte, and with trailing
-data. What trails a complete sample is an operation of its own (a PING is answered with PONG), unless the sample
-closes the connection: then nothing after it is answered.
+depend on how the bytes are cut, so each sample is good for three tests: whole, byte by byte, and with
+trailing data. What trails a complete sample is an operation of its own (a PING is answered with PONG), unless
+the sample closes the connection: then nothing after it is answered.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interop.normalise import without_pings
 from tests.interop.wire import Wire
 from tests.servers import Server, running_server
 from tests.wire_samples import SAMPLES, Sample
 
+LONG_BYTES = 1000
 COMPLETE_SAMPLES = [sample for sample in SAMPLES if sample.complete]
 
 
@@ -32,7 +34,7 @@ def answer(server: Server, sample: Sample, data: bytes, chunks: tuple[int, ...] 
         wire.synchronise(data.upper().count(b"PING"))
     else:
         wire.read_until_quiet()
-    received, closed = wire.take(), wire.is_closed
+    received, closed = without_pings(wire.take()), wire.is_closed
     wire.hang_up()
     return received if closed else received.removesuffix(b"PONG\r\nPONG\r\n"), closed
 
@@ -41,7 +43,8 @@ def answer(server: Server, sample: Sample, data: bytes, chunks: tuple[int, ...] 
 def test_nats_server_answers_as_recorded(server: Server, sample: Sample) -> None:
     expected = (sample.answered, sample.closes)
     assert answer(server, sample, sample.sent) == expected
-    assert answer(server, sample, sample.sent, chunks=(1,)) == expected
+    chunks = (1,) if len(sample.sent) < LONG_BYTES else (1, 97)
+    assert answer(server, sample, sample.sent, chunks) == expected
 
 
 @pytest.mark.parametrize("sample", COMPLETE_SAMPLES, ids=lambda sample: sample.name)
