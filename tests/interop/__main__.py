@@ -8,13 +8,19 @@ from __future__ import annotations
 import shutil
 import sys
 
-from tests.interop.catalogue import SESSIONS
+from tests.interop.catalogue import LATER_SESSIONS, SESSIONS
 from tests.interop.replay import Stage
+from tests.interop.session import Session
 from tests.interop.show import differences, side_by_side
 
 
+def _named(names: list[str]) -> list[Session]:
+    every_session = SESSIONS + LATER_SESSIONS
+    return [session for session in every_session if any(name in session.name for name in names)]
+
+
 def main(names: list[str]) -> int:
-    chosen = [session for session in SESSIONS if not names or any(name in session.name for name in names)]
+    chosen = SESSIONS if not names else _named(names)
     different = 0
     with Stage() as stage:
         for session in chosen:

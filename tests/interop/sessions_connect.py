@@ -108,7 +108,6 @@ INFO_FIELDS: dict[str, tuple[str, bytes]] = {
     "token": (settings.TOKEN, connect_line(protocol=1, auth_token="t0k3n")),
     "users": (settings.USERS, connect_line(protocol=1, user="plain", **{"pass": "word"})),
     "no_auth_user": (settings.NO_AUTH_USER, connect_line(protocol=1)),
-    "accounts": (settings.ACCOUNTS, connect_line(protocol=1, user="one", **{"pass": "word"})),
 }
 
 SESSIONS: list[Session] = [

@@ -39,28 +39,6 @@ authorization {{
   users = [
     {{ user: plain, password: word }}
     {{ user: hashed, password: "{BCRYPT_SECRET}" }}
-    {{
-      user: limited, password: word
-      permissions: {{
-        publish: {{ allow: ["open.>", "reply.*"], deny: "open.secret" }}
-        subscribe: {{
-          allow: ["open.>", "shared workers", "_INBOX.>"]
-          deny: ["open.secret", "open.q hidden"]
-        }}
-      }}
-    }}
-    {{
-      user: responder, password: word
-      permissions: {{
-        publish: {{ deny: ">" }}
-        subscribe: service
-        allow_responses: {{ max: 2, expires: "1m" }}
-      }}
-    }}
-    {{
-      user: nobody, password: word
-      permissions: {{ publish: {{ deny: ">" }}, subscribe: {{ deny: ">" }} }}
-    }}
   ]
 }}
 """
@@ -68,8 +46,40 @@ authorization {{
 NO_AUTH_USER = """
 authorization {
   users = [
-    { user: guest, password: word, permissions: { publish: "guest.>", subscribe: "guest.>" } }
+    { user: guest, password: word }
     { user: boss, password: word }
+  ]
+}
+no_auth_user: guest
+"""
+
+PERMISSIONS = """
+authorization {
+  users = [
+    { user: plain, password: word }
+    { user: guest, password: word, permissions: { publish: "guest.>", subscribe: "guest.>" } }
+    {
+      user: limited, password: word
+      permissions: {
+        publish: { allow: ["open.>", "reply.*"], deny: "open.secret" }
+        subscribe: {
+          allow: ["open.>", "shared workers", "_INBOX.>"]
+          deny: ["open.secret", "open.q hidden"]
+        }
+      }
+    }
+    {
+      user: responder, password: word
+      permissions: {
+        publish: { deny: ">" }
+        subscribe: service
+        allow_responses: { max: 2, expires: "1m" }
+      }
+    }
+    {
+      user: nobody, password: word
+      permissions: { publish: { deny: ">" }, subscribe: { deny: ">" } }
+    }
   ]
 }
 no_auth_user: guest
