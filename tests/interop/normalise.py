@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 import re
 
-IDENTITY_FIELDS = frozenset({"server_id", "server_name", "version", "git_commit", "go", "nonce", "xkey"})
+IDENTITY_FIELDS = frozenset({"server_id", "server_name", "version", "go", "nonce"})
+
+# The commit it was built from and its key for authentication callouts: a server may have none to announce.
+OPTIONAL_FIELDS = frozenset({"git_commit", "xkey"})
 
 _INFO = re.compile(rb"(?m)^INFO ([^\r]*)\r$")
 _MESSAGE = re.compile(rb"H?MSG [^\r\n]* (\d+)\r\n")
@@ -35,6 +38,8 @@ class Normaliser:
             fields = json.loads(text)
         except ValueError:
             return match.group()
+        for key in OPTIONAL_FIELDS & fields.keys():
+            del fields[key]
         for key in fields:
             if key in IDENTITY_FIELDS:
                 fields[key] = f"<{key}>"
