@@ -63,7 +63,7 @@ FIRST_LINES: dict[str, bytes] = {
     "raw_nul_after_object": b"CONNECT {}\x00\r\n",
     "byte_order_mark": b"CONNECT \xef\xbb\xbf{}\r\n",
     "odd_lang_and_version": b'CONNECT {"verbose":false,"lang":"","version":"%s %d"}\r\n',
-    "deep_nesting": b'CONNECT {"verbose":false,"x":' + b"[" * 1500 + b"]" * 1500 + b"}\r\n",
+    "deep_nesting": b'CONNECT {"verbose":false,"x":' + b"[" * 400 + b"]" * 400 + b"}\r\n",
     "long_name": connect_line(name="n" * 3900),
     "too_long": connect_line(name="n" * 4100),
     "tls_required_by_client": connect_line(tls_required=True),

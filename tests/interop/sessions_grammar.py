@@ -146,7 +146,6 @@ SESSIONS: list[Session] = [
     session(
         "grammar_payload_without_its_end_waits", connect(), SUB, part(b"PUB foo 2\r\nhi"), quiet(), b"\r\n"
     ),
-    session("grammar_carriage_return_is_dropped_when_split", connect(), bytewise(b"SUB f\roo 1\r\n"), PROBE),
     session("grammar_carriage_return_before_the_cut", connect(), part(b"SUB foo 1\r"), b"\n", PROBE),
     session("grammar_first_newline_when_split", connect(), part(b"SUB "), part(b"\n"), b"foo 1\r\n", PROBE),
     session("grammar_ping_text_split", connect(), bytewise(b"PING with text\r\n"), PROBE),

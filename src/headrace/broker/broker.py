@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from headrace.accounts.authentication import Authenticator
@@ -60,6 +60,7 @@ class Broker:
         self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
+        self._tasks: set[asyncio.Task[None]] = set()
         self._write_check: asyncio.TimerHandle | None = None
 
     # -- starting and stopping
@@ -132,7 +133,7 @@ class Broker:
 
     def _announce(self) -> None:
         self.info = ServerInfo(
-            self.options, self.server_id, self.port, auth_required=self.authenticator.announces_itself
+            self.options, self.server_id, self.port, auth_required=self.authenticator.required
         )
 
     # -- clients
@@ -165,6 +166,12 @@ class Broker:
         if "Pending" in reason:
             return f"MaxPending of {self.options.max_pending} Exceeded"
         return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
+
+    def in_background(self, work: Coroutine[None, None, None]) -> None:
+        """Run work that takes a while; the event loop alone would not keep it from being collected."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- timers
 

@@ -10,15 +10,14 @@ import asyncio
 import re
 import time
 import traceback
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import msgspec
-
 from headrace.accounts.authentication import Authenticator
-from headrace.broker.connect_options import ConnectOptions, read_connect
+from headrace.broker.connect_options import ConnectOptions, check_info, read_connect
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
-from headrace.broker.violations import VIOLATIONS, encode_error
+from headrace.broker.violations import VIOLATIONS, encode_error, quote
 from headrace.config.options import Options
 from headrace.engine.interest import InvalidSubject
 from headrace.errors import ProtocolError
@@ -48,6 +47,7 @@ class Surroundings(Protocol):
     ping_timers: EqualTimers[Connection]
 
     def forget(self, connection: Connection, reason: str) -> None: ...
+    def in_background(self, work: Coroutine[None, None, None]) -> None: ...
 
 
 class Connection:
@@ -113,7 +113,7 @@ class Connection:
             self.link.unsubscribe_all()
         if server.authenticator.is_slow:
             self.link.hold()
-            asyncio.get_running_loop().create_task(self._authenticate_in_thread())
+            server.in_background(self._authenticate_in_thread())
         else:
             self._admit(self._authenticate())
 
@@ -122,8 +122,7 @@ class Connection:
         authenticator = self._server.authenticator
         if authenticator.admits_without_connect():
             self._server.auth_timers.stop(self)
-            self.user = authenticator.no_auth_user
-            self.link.await_authentication(False)
+            self._admit(authenticator.no_auth_user, answers_connect=False)
         else:
             self.on_violation("authorization", b"")
 
@@ -163,9 +162,9 @@ class Connection:
 
     def on_info(self, json: bytes) -> None:
         try:
-            msgspec.json.decode(json)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.on_violation("info", b"")
+            check_info(json)
+        except ProtocolError as error:
+            self.on_violation("info", error.message.encode())
 
     def on_violation(self, kind: str, detail: bytes) -> None:
         violation = VIOLATIONS[kind]
@@ -181,8 +180,18 @@ class Connection:
         if operation == b"CONNECT":
             argument = SECRET_FIELDS.sub(rb"\1[REDACTED]", argument)
         arrow = "<<-" if direction == "in" else "->>"
-        text = b" ".join(filter(None, (operation, argument))).decode(errors="replace").rstrip()
-        self._server.log.trace(f"{self} - {arrow} [{text}]")
+        if operation == b"MSG_PAYLOAD":
+            text = f"MSG_PAYLOAD: [{self._traced_payload(argument)}]"
+        else:
+            text = f"[{b' '.join(filter(None, (operation, argument))).decode(errors='replace').rstrip()}]"
+        self._server.log.trace(f"{self} - {arrow} {text}")
+
+    def _traced_payload(self, payload: bytes) -> str:
+        options = self._server.options
+        if options.trace_headers:
+            payload = payload.partition(b"\r\n\r\n")[0] if payload.startswith(b"NATS/") else b""
+        limit = options.max_traced_msg_len
+        return quote(payload[:limit] + b"...") if 0 < limit < len(payload) else quote(payload)
 
     def on_bug(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
@@ -208,7 +217,7 @@ class Connection:
         if not self.link.connected:
             return
         if self._server.authenticator.is_slow:
-            asyncio.get_running_loop().create_task(self._check_again_in_thread())
+            self._server.in_background(self._check_again_in_thread())
         elif self._authenticate() is None:
             self.on_violation("authorization", b"")
 
@@ -250,7 +259,7 @@ class Connection:
             self.on_violation("authorization", b"")
             self.link.release()
 
-    def _admit(self, user: str | None) -> None:
+    def _admit(self, user: str | None, *, answers_connect: bool = True) -> None:
         options, link = self.options, self.link
         if user is None:
             self._log_refusal()
@@ -271,7 +280,7 @@ class Connection:
             self.on_violation("client_protocol", b"")
         elif options.no_responders and not has_headers:
             self.on_violation("no_responders", b"")
-        elif options.verbose:
+        elif options.verbose and answers_connect:
             link.send(OK)
 
     def _log_refusal(self) -> None:

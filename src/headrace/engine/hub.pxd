@@ -51,6 +51,8 @@ cdef class Hub(Outboxes):
     cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
     cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                                    Message *message) except -1
+    cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+                             Message *message) except -1
     cdef int _answer_no_responders(self, Link link, Message *message) except -1
     cdef uint32_t _random(self, uint32_t below) noexcept
     cdef int _end_expired(self) except -1

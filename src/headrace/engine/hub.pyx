@@ -97,6 +97,7 @@ cdef class Hub(Outboxes):
         event.events = EPOLLIN
         event.data.ptr = <void *> link
         if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            close(fd)
             raise OSError(errno, os.strerror(errno))
         self.links[fd] = link
         return link
@@ -552,7 +553,7 @@ cdef class Hub(Outboxes):
             receiver.out_msgs += 1
             self.out_msgs += 1
             if receiver.flags & TRACED:
-                receiver.owner.on_trace('out', b'MSG', prefix[:prefix_length])
+                self._trace_delivery(receiver, prefix, prefix_length, message)
             if receiver.flags & NO_HEADERS and message.header_length:
                 self._give_without_headers(receiver, prefix + 1, prefix_length - 1, message)
                 continue
@@ -579,6 +580,14 @@ cdef class Hub(Outboxes):
         receiver.out_bytes += size
         self.out_bytes += size
         return self.give(receiver, line, len(line), message.payload + message.header_length, size + 2)
+
+    cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+                             Message *message) except -1:
+        cdef const char *line_end = <const char *> memchr(message.rest, c'\r', message.rest_length)
+        line = prefix[:prefix_length] + message.rest[:line_end - message.rest]
+        receiver.owner.on_trace('out', b'', line)
+        receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
+        return 0
 
     cdef int _answer_no_responders(self, Link link, Message *message) except -1:
         """Tell the publisher of a request at once that nobody listens: status 503 on its own reply subject."""
@@ -663,4 +672,5 @@ cdef class Hub(Outboxes):
 
 cdef list cut(bytes line):
     """The tokens of a SUB or UNSUB line; a CR or LF that got into it separates too."""
-    return line.replace(b'\r', b' ').replace(b'\n', b' ').replace(b'\t', b' ').split()
+    line = line.replace(b'\r', b' ').replace(b'\n', b' ').replace(b'\t', b' ')
+    return [token for token in line.split(b' ') if token]
