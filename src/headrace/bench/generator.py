@@ -1,8 +1,8 @@
 """One run of the compiled load loop, with the checks that make its figures believable.
 
-The generator's thread is pinned to the last core while it runs, so that a server started before keeps at least one
-core to itself and both never fight for one. How busy that core was is part of every sample: a share near 1 says that the
-generator, not the server, may have been the limit.
+The generator's thread is pinned to the last core while it runs, so that a server started before keeps at
+least one core to itself and both never fight for one. How busy that core was is part of every sample: a
+share near 1 says that the generator, not the server, may have been the limit.
 """
 
 import os
@@ -90,11 +90,16 @@ def _explain(load: Load, outcome: str, sent: int) -> str:
     clients = load.clients
     received = sum(client[1] for client in clients if client[0] in ("subscriber", "requester"))
     expected = sent * sum(client[0] in ("subscriber", "requester") for client in clients)
+    who = f"{clients[culprit][0]} {culprit}"
     reasons = {
         "stalled": "nothing moved any more",
-        "closed": f"the server closed the connection of {clients[culprit][0]} {culprit}",
-        "refused": f"the server refused {clients[culprit][0]} {culprit}: {detail}",
-        "garbled": f"{clients[culprit][0]} {culprit} read something unexpected: {detail!r}",
+        "closed": f"the server closed the connection of {who}",
+        "refused": f"the server refused {who}: {detail}",
+        "garbled": f"{who} read something unexpected: {detail!r}",
     }
-    missing = f"{expected - received:,} of {expected:,} messages are missing" if expected else "the run did not finish"
+    missing = (
+        f"{expected - received:,} of {expected:,} messages are missing"
+        if expected
+        else "the run did not finish"
+    )
     return f"{missing}: {reasons[outcome]}"

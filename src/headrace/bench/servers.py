@@ -1,4 +1,4 @@
-"""A server process for one run: started on a free port, watched through /proc, stopped when the run is over."""
+"""A server process for one run: started on a free port, watched through /proc, stopped afterwards."""
 
 import os
 import re
@@ -32,10 +32,16 @@ class Server:
     def version(self) -> str:
         """What `--version` prints, or the reason why it prints nothing."""
         try:
-            outcome = subprocess.run([*self.command, "--version"], capture_output=True, text=True, timeout=START_SECONDS)
+            outcome = subprocess.run(
+                [*self.command, "--version"], capture_output=True, text=True, timeout=START_SECONDS
+            )
         except OSError as error:
             raise BenchError(f"{self.name} cannot be started: {error}") from error
-        return (outcome.stdout or outcome.stderr).strip().splitlines()[-1] if outcome.returncode == 0 else "unknown"
+        return (
+            (outcome.stdout or outcome.stderr).strip().splitlines()[-1]
+            if outcome.returncode == 0
+            else "unknown"
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,8 @@ def allow_many_files() -> None:
 def running(server: Server) -> Iterator[Process]:
     """Start a server on a free loopback port and stop it afterwards.
 
-    Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves the block is
-    explained with the end of that log if the server died of it.
+    Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves
+    the block is explained with the end of that log if the server died of it.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         log = Path(folder, "log")

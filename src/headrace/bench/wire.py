@@ -1,7 +1,8 @@
-"""The client's side of the NATS protocol, as far as a benchmark needs it: frames, blocks of frames, connections.
+"""The client's side of the NATS protocol, as far as a benchmark needs it: frames, blocks of frames,
+connections.
 
-Connections are opened in batches (connect all, write all, then read all) because a run with 10,000 of them would
-otherwise wait for 10,000 round trips.
+Connections are opened in batches (connect all, write all, then read all) because a run with 10,000 of them
+would otherwise wait for 10,000 round trips.
 """
 
 import itertools
@@ -38,7 +39,8 @@ def block_of(frame: bytes) -> bytes:
 
 @contextmanager
 def open_connections(address: Address, greetings: Sequence[bytes]) -> Iterator[list[socket.socket]]:
-    """One connection per greeting (SUB lines, or nothing), each through CONNECT and PING/PONG when this yields.
+    """One connection per greeting (SUB lines, or nothing), each through CONNECT and PING/PONG when this
+    yields.
 
     They are closed with a reset, so that thousands of them leave no sockets in TIME_WAIT for the next round.
     """
@@ -53,7 +55,9 @@ def open_connections(address: Address, greetings: Sequence[bytes]) -> Iterator[l
                 _await_pong(connection)
         yield sockets
     except OSError as error:
-        raise BenchError(f"connection {len(sockets)} of {len(greetings)} to {address[0]}:{address[1]}: {error}") from error
+        raise BenchError(
+            f"connection {len(sockets)} of {len(greetings)} to {address[0]}:{address[1]}: {error}"
+        ) from error
     finally:
         for connection in sockets:
             connection.close()
@@ -68,13 +72,15 @@ def _connect(address: Address, sockets: list[socket.socket]) -> socket.socket:
 
 
 def _await_pong(connection: socket.socket) -> None:
-    """Read up to the end of the line that holds or follows the PONG (nats-server sends its second INFO after it)."""
+    """Read to the end of a line with the PONG in or before it: nats-server sends its second INFO after it."""
     received = b""
     for _ in itertools.repeat(None, HANDSHAKE_BYTES_MAX):
         piece = connection.recv(4096)
         received += piece
         if b"-ERR" in received:
-            raise BenchError(f"the server refused: {received[received.index(b'-ERR') :].decode(errors='replace').strip()}")
+            raise BenchError(
+                f"the server refused: {received[received.index(b'-ERR') :].decode(errors='replace').strip()}"
+            )
         if b"\r\nPONG\r\n" in received and received.endswith(b"\r\n"):
             return
         if not piece or len(received) > HANDSHAKE_BYTES_MAX:

@@ -1,6 +1,7 @@
 """What is measured: each workload opens its connections, runs the load once and returns a sample.
 
-A workload knows nothing of who started the server; `server_rss` tells it the server's memory where it needs to know.
+A workload knows nothing of who started the server; `server_rss` tells it the server's memory where it needs
+to know.
 """
 
 import random
@@ -83,7 +84,7 @@ class PublishSubscribe:
 
 @dataclass(frozen=True)
 class RequestReply:
-    """One requester with its wildcard inbox and one responder, as the clients do it: a new reply token per request."""
+    """One responder, one requester with a wildcard inbox and a new reply token per request, like clients."""
 
     in_flight: int
     size: int
@@ -159,7 +160,7 @@ class IdleConnections:
             seconds = time.perf_counter() - started
             time.sleep(self.settle_seconds)
             grown = server_rss() - before
-        return Sample(grown / 1024 / self.connections, seconds, 0.0)
+        return Sample(grown / 1000 / self.connections, seconds, 0.0)
 
     def scaled(self, factor: float) -> "IdleConnections":
         return replace(self, connections=max(1, int(self.connections * factor)))

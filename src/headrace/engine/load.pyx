@@ -2,27 +2,29 @@
 
 The plan
 --------
-Python opens the connections (CONNECT, SUB, PING/PONG) and hands their descriptors over; `run` then drives all of
-them with the GIL released. The generator usually has a single core, so it must never cost more than the server:
+Python opens the connections (CONNECT, SUB, PING/PONG) and hands their descriptors over; `run` then drives
+all of them with the GIL released. The generator usually has a single core, so it must never cost more than
+the server:
 
 * A publisher cycles through one prebuilt block of whole PUB frames: one write carries hundreds of messages.
-* All connections read into one shared buffer. A connection keeps only an unfinished control line and the number
-  of payload bytes that are still to come.
-* A subscriber of one subject and one size gets frames that all look alike. Once the first is parsed, a read is
-  counted by division; the headers of its first and of its last whole frame are compared, so anything else in
-  between (a PING shifts all that follows) is noticed and that read is walked frame by frame. Nothing is estimated.
+* All connections read into one shared buffer. A connection keeps only an unfinished control line and the
+  number of payload bytes that are still to come.
+* A subscriber of one subject and one size gets frames that all look alike. Once the first is parsed, a read
+  is counted by division; the headers of its first and of its last whole frame are compared, so anything
+  else in between (a PING shifts all that follows) is noticed and that read is walked frame by frame.
+  Nothing is estimated.
 
 The rules
 ---------
 * Readable connections go first: a server is not to be blamed for the backlog of a generator that only writes.
-* A publisher is complete when its closing PING is answered; a subscriber when it has all that it expects. Then
-  every subscriber sends a PING too, so that surplus messages are seen before the PONG and are counted.
-* Every length that a server sends is checked before it is used; anything unexpected ends the run and says why.
+* A publisher is complete when its closing PING is answered; a subscriber when it has all that it expects.
+  Then every subscriber sends a PING too, so that surplus messages are seen before the PONG and are counted.
+* Every length that a server sends is checked before it is used; anything unexpected ends the run and says
+  why.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
@@ -31,81 +33,8 @@ from posix.unistd cimport close
 
 import os
 
-
-cdef extern from "sys/socket.h" nogil:
-    ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
-    ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
-    int MSG_DONTWAIT
-    int MSG_NOSIGNAL
-
-cdef extern from "sys/epoll.h" nogil:
-    enum: EPOLLIN, EPOLLOUT, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_MOD
-    ctypedef union epoll_data_t:
-        uint32_t u32
-    struct epoll_event:
-        uint32_t events
-        epoll_data_t data
-    int epoll_create1(int flags)
-    int epoll_ctl(int epoll, int operation, int descriptor, epoll_event *event)
-    int epoll_wait(int epoll, epoll_event *events, int max_events, int milliseconds)
-
-
-cdef enum:
-    CONTROL_LINE_MAX = 4096          # nats-server's own default
-    READ_LENGTH = 256 * 1024         # stays in a core's L2 cache
-    PAYLOAD_MAX = 64 * 1024 * 1024   # the most that a nats-server can be configured to accept
-    WRITES_PER_TURN = 16             # of one publisher, before the readable connections get their turn again;
-    BYTES_PER_TURN = 32 * 1024       # large writes use the turn up sooner
-    TICK_MILLISECONDS = 200          # how often Python may look at signals and at the progress
-    TOKEN_DIGITS = 19
-
-cdef enum Role:
-    PUBLISHER, SUBSCRIBER, RESPONDER, REQUESTER
-
-cdef enum Status:
-    RUNNING, TICK, DONE, STALLED, CLOSED, REFUSED, GARBLED
-
 ROLES = ("publisher", "subscriber", "responder", "requester")
 STATUSES = ("running", "running", "done", "stalled", "closed", "refused", "garbled")
-
-cdef struct Connection:
-    int descriptor
-    Role role
-    bint complete
-    bint watches_output
-    int64_t started_at               # nanoseconds: first byte written or read
-    int64_t ended_at                 # nanoseconds: the last message, or the closing PONG of a publisher
-    # What a publisher writes: `block` over and over until `to_send` bytes are out.
-    const char *block
-    int64_t block_length
-    int64_t write_length             # the most that one write may carry
-    int64_t position
-    int64_t to_send
-    # Small things to write: PING, PONG, requests, replies. Always whole frames, never inside a block.
-    char *outbox
-    int64_t outbox_length
-    int64_t outbox_capacity
-    # What is read
-    bint same_frames
-    int64_t expected
-    int64_t messages
-    int64_t payload_bytes
-    int64_t pongs
-    int64_t skip                     # payload bytes (and CRLF) of the current message that are still to come
-    int64_t payload_length           # of the current message
-    int64_t frame_length
-    int64_t head_length
-    int64_t carry_length
-    char head[CONTROL_LINE_MAX]      # the control line of the latest message
-    char carry[CONTROL_LINE_MAX]     # an unfinished control line
-    # Requests: `request` + token + `request_end`; the token is the request's number.
-    const char *request
-    int64_t request_length
-    const char *request_end
-    int64_t request_end_length
-    int64_t inbox_length
-    int64_t requested
-    int64_t *times                   # by number: when it was sent, then minus how long its answer took
 
 
 cdef inline int64_t now_nanoseconds() noexcept nogil:
@@ -121,21 +50,9 @@ cdef inline bint starts_frame(Connection *connection, const char *at) noexcept n
 cdef class Load:
     """One run: add the connections, call `run` once, read the outcome.
 
-    The descriptors stay the caller's: they are used, made neither blocking nor non-blocking, and never closed.
+    The descriptors stay the caller's: they are used, made neither blocking nor non-blocking, and never
+    closed.
     """
-    cdef Connection *connections
-    cdef int count
-    cdef int unfinished              # connections that are not complete in this phase
-    cdef bint settling               # everything has arrived; the subscribers' PINGs are out
-    cdef int epoll
-    cdef Status status
-    cdef int culprit
-    cdef char detail[256]
-    cdef char *buffer
-    cdef int64_t stall_nanoseconds
-    cdef int64_t progress_at
-    cdef readonly int64_t started_at
-    cdef list kept                   # the bytes objects that the connections point into
 
     def __cinit__(self, double stall_seconds=10.0):
         self.stall_nanoseconds = <int64_t>(stall_seconds * 1e9)
@@ -197,7 +114,7 @@ cdef class Load:
 
     def add_requester(self, int descriptor, bytes subject, bytes inbox, bytes payload, int64_t requests,
                       int64_t in_flight):
-        """Send `requests` requests, `in_flight` at a time, each with the reply subject `inbox` + its number."""
+        """Send so many requests, `in_flight` at a time, each with the reply subject `inbox` + its number."""
         if requests < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
             raise ValueError("a requester needs short subjects and at least one request in flight")
         request, request_end = b"PUB %b %b" % (subject, inbox), b" %d\r\n%b\r\n" % (len(payload), payload)
@@ -217,7 +134,8 @@ cdef class Load:
         return self.count - 1
 
     cdef Connection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL:
-        cdef Connection *grown = <Connection *>realloc(self.connections, (self.count + 1) * sizeof(Connection))
+        cdef size_t size = (self.count + 1) * sizeof(Connection)
+        cdef Connection *grown = <Connection *>realloc(self.connections, size)
         if grown == NULL:
             raise MemoryError
         self.connections = grown
@@ -236,8 +154,9 @@ cdef class Load:
     def run(self, on_tick=None):
         """Drive every connection to its end and return how it ended: `done` or a word for what went wrong.
 
-        `stalled`: nothing moved for `stall_seconds`; `closed`: a connection broke; `refused`: -ERR; `garbled`:
-        bytes that no server should send. `failure` has the details. `on_tick` is called a few times per second.
+        `stalled`: nothing moved for `stall_seconds`; `closed`: a connection broke; `refused`: -ERR;
+        `garbled`: bytes that no server should send. `failure` has the details. `on_tick` is called a few
+        times per second.
         """
         cdef epoll_event event
         cdef epoll_event *events
@@ -361,6 +280,7 @@ cdef class Load:
 
     cdef void on_line(self, int index, const char *line, int64_t length) noexcept nogil:
         cdef Connection *connection = &self.connections[index]
+        # PUB is what benchmarks/ceiling.py sends when the peer of this loop is this loop again.
         if length > 6 and (memcmp(line, b"MSG ", 4) == 0 or memcmp(line, b"PUB ", 4) == 0):
             self.on_head(index, line, length)
         elif length == 6 and memcmp(line, b"PING\r\n", 6) == 0:
@@ -428,7 +348,8 @@ cdef class Load:
         cdef Connection *connection = &self.connections[index]
         cdef int64_t at = 4 + connection.inbox_length, number = 0
         cdef int64_t digits = at
-        while at < connection.head_length and c'0' <= connection.head[at] <= c'9' and at - digits < TOKEN_DIGITS - 1:
+        while at < connection.head_length - 1 and at - digits < TOKEN_DIGITS - 1 \
+                and c'0' <= connection.head[at] <= c'9':
             number = number * 10 + (connection.head[at] - c'0')
             at += 1
         if at == digits or connection.head[at] != c' ' or number >= connection.requested \
@@ -458,7 +379,7 @@ cdef class Load:
         connection.outbox_length += length
 
     cdef void transmit(self, int index) noexcept nogil:
-        """Write what there is: the outbox when no block is half written, else the block; then watch for the rest."""
+        """Write the outbox if no block is half written, else more of the block; then watch for the rest."""
         cdef Connection *connection = &self.connections[index]
         cdef int64_t length, sent, turn_bytes = 0
         cdef int turn
@@ -550,14 +471,14 @@ cdef class Load:
 
     @property
     def clients(self):
-        """For each connection: role, messages read, payload bytes read, bytes left to write, start and end."""
+        """By connection: role, messages read, payload bytes read, bytes left to write, start and end."""
         cdef Connection *connection
         cdef int index
         rows = []
         for index in range(self.count):
             connection = &self.connections[index]
-            rows.append((ROLES[connection.role], connection.messages, connection.payload_bytes, connection.to_send,
-                         connection.started_at, connection.ended_at))
+            rows.append((ROLES[connection.role], connection.messages, connection.payload_bytes,
+                         connection.to_send, connection.started_at, connection.ended_at))
         return rows
 
     def latencies(self, int index):
@@ -566,4 +487,5 @@ cdef class Load:
         if not 0 <= index < self.count or self.connections[index].role != REQUESTER:
             raise ValueError(f"client {index} is not a requester")
         cdef Connection *connection = &self.connections[index]
-        return [-connection.times[number] for number in range(connection.requested) if connection.times[number] < 0]
+        cdef int64_t *times = connection.times
+        return [-times[number] for number in range(connection.requested) if times[number] < 0]
