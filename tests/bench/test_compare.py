@@ -24,7 +24,10 @@ def result_of(
     return Result(
         row,
         {
-            server: [Measurement(Sample(value, 1.0, 0.95), 0.5, 151_000_000) for value in server_values]
+            server: [
+                Measurement(Sample(value, 1.0, 0.95), 0.5, 151_000_000, 0.25 * (server == "b"))
+                for value in server_values
+            ]
             for server, server_values in values.items()
         },
     )
@@ -57,6 +60,7 @@ def test_the_table_shows_medians_spread_ratio_and_target() -> None:
         "the work: b peak RSS 151 MB, at most 150 MB is aimed at: NOT reached",
         "the work: the generator was 95% busy with a and may have been the limit",
         "the work: the generator was 95% busy with b and may have been the limit",
+        "the work: other processes kept 0.25 cores busy during b's rounds",
     ]
     assert as_json([result], ["a", "b"], {})["rows"][0]["ratio"] == {"b": 2.5}
 

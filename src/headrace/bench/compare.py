@@ -5,11 +5,13 @@ A B, ...: whatever drifts on the machine (heat, other tenants) meets all servers
 the reference.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import Summary, summarize
+from headrace.bench.machine import busy_seconds
 from headrace.bench.servers import Server, running
 from headrace.bench.workloads import Sample, Workload
 
@@ -32,6 +34,7 @@ class Measurement:
     sample: Sample
     server_cpu_seconds: float
     server_peak_rss_bytes: int
+    others_cpu_share: float  # cores that neither the server nor the generator used, but somebody else did
 
 
 @dataclass
@@ -80,6 +83,10 @@ def _measure_row(row: Row, servers: Sequence[Server], rounds: int, progress: Pro
 def measure(workload: Workload, server: Server) -> Measurement:
     """Start the server, run the workload once, note what it cost the server, stop it."""
     with running(server) as process:
-        before = process.cpu_seconds()
+        server_before, ours_before = process.cpu_seconds(), time.process_time()
+        all_before, started = busy_seconds(), time.perf_counter()
         sample = workload.run(process.address, process.rss_bytes)
-        return Measurement(sample, process.cpu_seconds() - before, process.peak_rss_bytes())
+        seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
+        server_cpu, our_cpu = process.cpu_seconds() - server_before, time.process_time() - ours_before
+        others = max(0.0, all_cpu - server_cpu - our_cpu) / seconds
+        return Measurement(sample, server_cpu, process.peak_rss_bytes(), others)

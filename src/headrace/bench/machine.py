@@ -20,6 +20,12 @@ def describe_machine() -> dict[str, str]:
     }
 
 
+def busy_seconds() -> float:
+    """CPU time of all processes on all cores since the machine started, and what its host stole."""
+    user, nice, system, _, _, irq, softirq, steal, *_ = map(int, _first(r"^cpu +(.+)$", "/proc/stat").split())
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def _first(pattern: str, path: str) -> str:
     try:
         found = re.search(pattern, Path(path).read_text(), re.MULTILINE)

@@ -8,6 +8,7 @@ from headrace.bench.compare import Measurement, Result
 from headrace.bench.figures import Summary
 
 BUSY_GENERATOR_SHARE = 0.9
+NOISY_MACHINE_SHARE = 0.1
 
 
 def text_table(results: Sequence[Result], servers: Sequence[str]) -> str:
@@ -48,6 +49,10 @@ def notes(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
                 lines.append(
                     f"{name}: the generator was {busy:.0%} busy with {server} and may have been the limit"
                 )
+        for server in servers:
+            others = _median(result, server, _others_share)
+            if others >= NOISY_MACHINE_SHARE:
+                lines.append(f"{name}: other processes kept {others:.2f} cores busy during {server}'s rounds")
     return lines
 
 
@@ -83,6 +88,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "generator_cpu_share": sample.generator_cpu_share,
         "server_cpu_seconds": measurement.server_cpu_seconds,
         "server_peak_rss_bytes": measurement.server_peak_rss_bytes,
+        "others_cpu_share": measurement.others_cpu_share,
         **sample.extra,
     }
 
@@ -133,6 +139,10 @@ def _median(result: Result, server: str, value: Callable[[Measurement], float]) 
 
 def _generator_share(measurement: Measurement) -> float:
     return measurement.sample.generator_cpu_share
+
+
+def _others_share(measurement: Measurement) -> float:
+    return measurement.others_cpu_share
 
 
 def _server_cpu(measurement: Measurement) -> float:

@@ -195,7 +195,7 @@ cdef class Load:
             for number in range(connection.requested):
                 connection.times[number] = self.started_at
             if connection.role != RESPONDER:
-                self.unfinished += 1
+                self.unfinished = self.unfinished + 1
         for index in range(self.count):
             self.transmit(index)
             self.check_complete(index, self.started_at)
@@ -441,7 +441,7 @@ cdef class Load:
             return
         if not self.settling:
             connection.ended_at = now
-        self.unfinished -= 1
+        self.unfinished = self.unfinished - 1
         if self.unfinished == 0:
             self.finish_phase()
 
@@ -456,7 +456,7 @@ cdef class Load:
             connection = &self.connections[index]
             if connection.role == SUBSCRIBER:
                 connection.complete = False
-                self.unfinished += 1
+                self.unfinished = self.unfinished + 1
                 self.put(connection, b"PING\r\n", 6)
                 self.transmit(index)
         if self.unfinished == 0:
