@@ -92,7 +92,7 @@ cdef inline bint starts_with(const char *text, Py_ssize_t length, const char *pr
 
 
 cdef inline char *shorten_spaces(char *at, char *end, int name_length) noexcept:
-    """Nothing but spaces has followed the operation so far: one of them is enough to keep."""
+    """Move an operation to the end of the spaces that follow it, so that one of them is left."""
     memmove(end - name_length - 1, at, name_length + 1)
     return end - name_length - 1
 

@@ -25,7 +25,6 @@ cdef class Hub(Outboxes):
     cdef bint overran              # the message in hand met a congested receiver
     cdef uint64_t random_state
     cdef list expired              # subscriptions that reached their maximum with the message in hand
-    cdef bint polling
     cdef readonly long long in_msgs
     cdef readonly long long in_bytes
     cdef readonly long long out_msgs

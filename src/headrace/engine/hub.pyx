@@ -122,12 +122,10 @@ cdef class Hub(Outboxes):
                         read(self.timer, &expirations, sizeof(expirations))
                         continue
                     link = <Link> events[k].data.ptr
-                    if link.flags & CLOSED:
-                        continue
                     try:
-                        if events[k].events & EPOLLOUT:
+                        if events[k].events & EPOLLOUT and not link.flags & CLOSED:
                             self.flush_link(link)
-                        if events[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP):
+                        if events[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
                             self._readable(link)
                     except Exception as error:
                         self.report_bug(link, error)
@@ -138,7 +136,12 @@ cdef class Hub(Outboxes):
     def flush(self):
         """Write what was sent outside of a poll, and close what was closed there. Within a poll it does nothing."""
         if not self.polling:
-            self._end_tick()
+            self.polling = True
+            self.now = monotonic()
+            try:
+                self._end_tick()
+            finally:
+                self.polling = False
 
     def expire_writes(self, double deadline):
         """Close the links whose socket has taken nothing for `deadline` seconds although something waits."""
@@ -147,14 +150,14 @@ cdef class Hub(Outboxes):
         for link in self.links.values():
             if link.flags & WANTS_WRITE and now - link.written_at > deadline:
                 self.close_link(link, 'Slow Consumer (Write Deadline)')
-        self._end_tick()
+        self.flush()
 
     def close(self):
         """Close every link and the hub's own descriptors."""
         cdef Link link
         for link in self.links.values():
             self.close_link(link, 'Server Shutdown')
-        self._end_tick()
+        self.flush()
         close(self.timer)
         close(self.epoll)
         self.timer = self.epoll = -1
@@ -297,13 +300,16 @@ cdef class Hub(Outboxes):
                 return end
         while argument < end and is_space(argument[0]):
             argument += 1
+        if argument - at > NAME_LENGTHS[operation] + 1:
+            # One space is enough: an unfinished line must not grow past its limit by leading spaces.
+            return shorten_spaces(at, argument, NAME_LENGTHS[operation])
         if argument == end:
-            return shorten_spaces(at, end, NAME_LENGTHS[operation])
+            return at
         # The first byte of the argument is never taken for the end of the line: so nats-server reads it.
         newline = <char *> memchr(argument + 1, c'\n', end - argument - 1)
         if newline == NULL:
             if end - argument > self.control_line_limit + 1:
-                self._violation(link, 'control_line', argument[:128])
+                self._violation(link, 'control_line', argument[:min(end - argument, 128)])
                 return end
             return at
         argument_end = newline
@@ -312,7 +318,7 @@ cdef class Hub(Outboxes):
         elif memchr(argument + 1, c'\r', newline - argument - 1) != NULL:
             argument_end -= 1
         if argument_end - argument > self.control_line_limit:
-            self._violation(link, 'control_line', argument[:128])
+            self._violation(link, 'control_line', argument[:min(end - argument, 128)])
             return end
         if operation == PUB or operation == HPUB or operation == HMSG:
             return self._publish_frame(link, operation, at, argument, argument_end, newline + 1, end)

@@ -73,6 +73,7 @@ cdef class Outboxes:
     cdef uint64_t window           # numbers the windows in which receivers are judged
     cdef double window_ends
     cdef double now
+    cdef bint polling              # a tick is under way
     cdef list paused
     cdef list closing
     cdef readonly dict links       # fd -> Link

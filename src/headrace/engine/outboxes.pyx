@@ -96,11 +96,16 @@ cdef class Link:
 
     def release(self):
         """Go on where `hold` stopped. Call it outside of a poll."""
+        if self.hub.polling:
+            raise RuntimeError("a link is released outside of a poll")
         if self.flags & PAUSED and not self.flags & CLOSED:
+            self.hub.polling = True
             try:
                 self.hub.resume(self)
             except Exception as error:
                 self.hub.report_bug(self, error)
+            finally:
+                self.hub.polling = False
         self.hub.flush()
 
     def close(self, reason):
