@@ -60,7 +60,7 @@ def test_the_table_shows_medians_spread_ratio_and_target() -> None:
         "the work: b peak RSS 151 MB, at most 150 MB is aimed at: NOT reached",
         "the work: the generator was 95% busy with a and may have been the limit",
         "the work: the generator was 95% busy with b and may have been the limit",
-        "the work: other processes kept 0.25 cores busy during b's rounds",
+        "not a quiet machine, cores that other processes kept busy: row 0.25",
     ]
     assert as_json([result], ["a", "b"], {})["rows"][0]["ratio"] == {"b": 2.5}
 

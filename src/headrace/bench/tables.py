@@ -49,11 +49,17 @@ def notes(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
                 lines.append(
                     f"{name}: the generator was {busy:.0%} busy with {server} and may have been the limit"
                 )
-        for server in servers:
-            others = _median(result, server, _others_share)
-            if others >= NOISY_MACHINE_SHARE:
-                lines.append(f"{name}: other processes kept {others:.2f} cores busy during {server}'s rounds")
-    return lines
+    return lines + _disturbances(results, servers)
+
+
+def _disturbances(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
+    shares = {
+        result.row.key: max(_median(result, server, _others_share) for server in servers)
+        for result in results
+        if not result.error
+    }
+    noisy = [f"{key} {share:.2f}" for key, share in shares.items() if share >= NOISY_MACHINE_SHARE]
+    return [f"not a quiet machine, cores that other processes kept busy: {', '.join(noisy)}"] if noisy else []
 
 
 def as_json(results: Sequence[Result], servers: Sequence[str], about: dict[str, str]) -> dict[str, Any]:
