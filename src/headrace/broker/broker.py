@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -36,6 +37,7 @@ class Broker:
         self.options = options
         self.log = log
         self.server_id = new_server_id()
+        self.started_at = self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
         self.interest = Interest()
         self.hub = Hub(
@@ -81,6 +83,11 @@ class Broker:
         self._schedule_write_check()
         self.log.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
 
+    @property
+    def is_accepting(self) -> bool:
+        """Whether clients can connect: not before the start, nor as a lame duck."""
+        return self._listener is not None
+
     def stop_accepting(self) -> None:
         if self._listener:
             self._listener.close()
@@ -115,6 +122,7 @@ class Broker:
     def reload(self, options: Options, *, auth_changed: bool, info_changed: bool) -> None:
         """Take over changed options; what a reload may change has been checked before."""
         self.options = options
+        self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
         self.hub.max_payload = options.max_payload
         self.hub.max_pending = options.max_pending

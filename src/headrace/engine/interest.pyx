@@ -512,6 +512,18 @@ cdef class Interest:
         return count
 
     @property
+    def cached_fanout(self):
+        """(the largest, the sum) of how many receivers the cached routes have; a queue group is one."""
+        cdef uint64_t k, receivers, largest = 0, total = 0
+        for k in range(ROUTE_PLACES):
+            if self.routes[k] != NULL:
+                receivers = self.routes[k].target_count + self.routes[k].queue_count
+                total += receivers
+                if receivers > largest:
+                    largest = receivers
+        return largest, total
+
+    @property
     def node_count(self):
         """Literal nodes of the trie: 0 once every subscription is gone."""
         return self.table_used
