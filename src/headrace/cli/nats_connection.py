@@ -112,6 +112,17 @@ class Connection:
                 task.cancel()
             await asyncio.gather(work, *ends, return_exceptions=True)
 
+    async def publish(self, subject: str, payload: bytes, reply: str, headers: dict[str, str] | None) -> None:
+        """Raises UsageError for a message that is too large.
+
+        nats-py does not count the headers, and the server then resets the connection without a reason.
+        """
+        header_bytes = sum(len(f"{name}: {value}\r\n".encode()) for name, value in (headers or {}).items())
+        header_bytes += len(b"NATS/1.0\r\n\r\n") if headers else 0
+        if header_bytes + len(payload) > self.client.max_payload:
+            raise explain(nats.errors.MaxPayloadError(), self.address)
+        await self.client.publish(subject, payload, reply, headers)
+
     async def flush(self, seconds: float = 10.0) -> None:
         """Wait until the server has seen everything; raises ConnectionFailedError if it has not."""
         try:

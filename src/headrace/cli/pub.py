@@ -77,7 +77,7 @@ async def publish(
     async with connect(target) as connection:
         try:
             while published < count and not connection.interrupted.is_set():
-                await connection.client.publish(subject, payload, reply, headers)
+                await connection.publish(subject, payload, reply, headers)
                 published += 1
                 if interval and published < count:
                     await connection.wait_for(asyncio.sleep(interval))

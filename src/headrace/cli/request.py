@@ -99,7 +99,7 @@ async def ask(
         inbox = client.new_inbox()
         answers: asyncio.Queue[Msg] = asyncio.Queue()
         await client.subscribe(inbox, cb=answers.put)
-        await client.publish(subject, payload, inbox, headers)
+        await connection.publish(subject, payload, inbox, headers)
         deadline = asyncio.get_running_loop().time() + timeout
         try:
             while not replies or received < replies:
