@@ -47,7 +47,7 @@ def run(*arguments: str, stdin: bytes | None = None, **variables: str) -> Result
 
 
 def assert_one_error_line(result: Result, *parts: str, code: int = 1) -> None:
-    """It failed with this exit code, wrote nothing to stdout and said why in one line with the parts in it."""
+    """It failed with this exit code, wrote nothing to stdout, and said why in one line with these parts."""
     assert result.code == code, result
     assert result.output == b""
     assert result.errors.startswith("headrace: ")
