@@ -1,4 +1,4 @@
-"""The documents tell the truth: options are documented, links lead somewhere, README commands do what it shows."""
+"""The documents tell the truth: options are documented, links lead somewhere, README commands do as shown."""
 
 from __future__ import annotations
 
