@@ -38,7 +38,7 @@ START_SECONDS = 15.0
 SETTLE_SECONDS = 10.0
 
 
-class Failure(Exception):  # noqa: N818 - shown as it is
+class Failure(Exception):
     """Something does not add up."""
 
 

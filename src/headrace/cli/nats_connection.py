@@ -40,8 +40,8 @@ class ConnectionFailedError(HeadraceError):
     """The server cannot be reached, or will not have us."""
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: the user pressed Ctrl-C
-    """Ctrl-C or SIGTERM while something was awaited."""
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM while something was awaited. Not a failure: the user asked for it."""
 
 
 class Connection:
