@@ -19,7 +19,7 @@ from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, listen
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS
-from headrace.config.options import Options
+from headrace.config.options import ANY_FREE_PORT, Options
 from headrace.engine.hub import Hub
 from headrace.engine.interest import Interest
 from headrace.errors import UsageError
@@ -74,7 +74,7 @@ class Broker:
         try:
             listening = listen(host, port)
         except UsageError as error:
-            where = join_address(host, max(port, 0))
+            where = join_address(host, 0 if port == ANY_FREE_PORT else port)
             raise UsageError(f'Error listening on port: {where}, "{error}"', hint=error.hint) from None
         self._listener = Listener(listening, self._on_accept, self.log)
         self.port = self._listener.address[1]

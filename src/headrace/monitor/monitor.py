@@ -60,7 +60,7 @@ class Monitor:
         except UsageError as error:
             raise UsageError(
                 f"Can't start monitoring: can't listen to the monitor port: {error}",
-                hint="another server may be using this port: choose one with -m, or -m -1 for any free one",
+                hint=error.hint.replace("-p", "-m"),
             ) from None
         self.port = listening.getsockname()[1]
         self.broker.log.info(f"Starting http monitor on {self.address}")
