@@ -1,6 +1,6 @@
 """Builds the compiled engine. Everything else about the package is in pyproject.toml.
 
-HEADRACE_ENGINE_DEBUG=1 builds it with bounds checks, line tracing and internal asserts (`make debug-engine`).
+HEADRACE_ENGINE_DEBUG=1 builds it with bounds checks, line tracing and internal asserts (`make test-debug`).
 """
 
 import os
@@ -27,7 +27,7 @@ extensions = [
         f"headrace.engine.{source.stem}",
         [str(source)],
         extra_compile_args=["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"],
-        define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [],
+        define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
     )
     for source in sorted(ENGINE.glob("*.pyx"))
 ]

@@ -32,7 +32,9 @@ class UsageError(HeadraceError):
 class ConfigError(HeadraceError):
     """A mistake in a configuration file, with the place where it stands."""
 
-    def __init__(self, message: str, *, path: str = "", line: int = 0, column: int = 0, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, path: str = "", line: int = 0, column: int = 0, hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.path = path
         self.line = line
@@ -41,4 +43,8 @@ class ConfigError(HeadraceError):
     def __str__(self) -> str:
         if not self.path:
             return self.message
-        return f"{self.path}:{self.line}:{self.column}: {self.message}" if self.line else f"{self.path}: {self.message}"
+        return (
+            f"{self.path}:{self.line}:{self.column}: {self.message}"
+            if self.line
+            else f"{self.path}: {self.message}"
+        )

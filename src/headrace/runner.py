@@ -22,6 +22,11 @@ def run_server(
     """Serve until stopped; the exit code is 0, or 1 if the server could not start (the log says why)."""
 
     async def serve() -> int:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: log.error(
+                f"Internal error: {context['message']}: {context.get('exception')!r}"
+            )
+        )
         server = Server(options, log, reread)
         try:
             await server.start()

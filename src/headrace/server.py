@@ -1,8 +1,8 @@
 """The composition root: builds the rooms, starts them, stops them in order.
 
-    server = Server(Options(port=-1), log)
-    await server.start()          # listening from here on
-    await server.serve()          # until stop(), a signal, or the end of a lame duck's time
+server = Server(Options(port=-1), log)
+await server.start()          # listening from here on
+await server.serve()          # until stop(), a signal, or the end of a lame duck's time
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from headrace import __version__
 from headrace.broker.broker import Broker
 from headrace.broker.listener import join_address
 from headrace.config.options import NATS_VERSION, Options
 from headrace.config.reload import plan_reload
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, UsageError
 from headrace.logs import Log
 from headrace.monitor.monitor import Monitor
 
@@ -49,7 +52,9 @@ class Server:
         log.info(f"  Name:     {options.server_name or self.broker.server_id}")
         log.info(f"  ID:       {self.broker.server_id}")
         if options.config_path:
-            log.info(f"Using configuration file: {options.config_path}")
+            log.info(f"Using configuration file: {options.config_path} ({options.config_digest})")
+        if options.has_plaintext_password:
+            log.warn("Plaintext passwords detected, use nkeys or bcrypt")
         if options.http_port:
             self.monitor = Monitor(self.broker)
             await self.monitor.start()
@@ -82,11 +87,10 @@ class Server:
 
     def reload(self) -> None:
         """Read the configuration again. One that is wrong, or needs a restart, changes nothing."""
-        if self._reread is None:
-            self.log.error("Failed to reload server configuration: no configuration file was given")
-            return
         try:
-            plan = plan_reload(self.options, self._reread())
+            if self._reread is None or not self.options.config_path:
+                raise UsageError("can only reload config when a file is provided using -c or --config")
+            plan = plan_reload(self._running_options(), self._reread())
             if plan.logging_changed:
                 self.log.configure(**log_settings(plan.options))
         except HeadraceError as error:
@@ -95,8 +99,15 @@ class Server:
         for name in sorted(plan.changed):
             self.log.info(f"Reloaded: {name}")
         self.options = plan.options
-        self.broker.reload(plan.options)
-        self.log.info("Reloaded server configuration")
+        self.broker.reload(
+            plan.options, auth_changed=plan.auth_changed, info_changed=plan.info_changed or plan.auth_changed
+        )
+        self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
+
+    def _running_options(self) -> Options:
+        """The options with the ports that are really in use: a reload may not change those."""
+        http_port = self.monitor.port if self.monitor else self.options.http_port
+        return msgspec.structs.replace(self.options, port=self.broker.port, http_port=http_port)
 
     async def _drain(self) -> None:
         await self.broker.drain()
@@ -110,7 +121,7 @@ class Server:
             await self.monitor.stop()
         self._remove_files()
 
-    # -- signals and files ----------------------------------------------------------------------------------------
+    # -- signals and files
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -133,14 +144,19 @@ class Server:
     def _write_files(self) -> None:
         """The process id, and the ports in use, for whoever started the server."""
         if self.options.pid_file:
-            with open(self.options.pid_file, "w") as file:
-                file.write(str(os.getpid()))
+            try:
+                write_file(self.options.pid_file, str(os.getpid()))
+            except OSError as error:
+                reason = (error.strerror or "").lower()
+                raise UsageError(f"Could not write pidfile: open {self.options.pid_file}: {reason}") from None
         if self.options.ports_file_dir:
             ports = {"nats": [f"nats://{self.address}"]}
             if self.monitor:
                 ports["monitoring"] = [f"http://{self.monitor.address}"]
-            with open(self._ports_file(), "w") as file:
-                json.dump(ports, file)
+            try:
+                write_file(self._ports_file(), json.dumps(ports))
+            except OSError as error:
+                self.log.error(f"Error writing ports file: {error}")
 
     def _remove_files(self) -> None:
         for path in filter(None, (self.options.pid_file, self.options.ports_file_dir and self._ports_file())):
@@ -148,7 +164,12 @@ class Server:
                 os.remove(path)
 
 
-def log_settings(options: Options) -> dict[str, object]:
+def write_file(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def log_settings(options: Options) -> dict[str, Any]:
     """The options that the log takes."""
     return {
         "path": options.log_file,

@@ -25,11 +25,6 @@ class Authenticator:
         self.is_slow = any(is_bcrypt(secret) for secret in secrets)
         """A bcrypt comparison takes about 0.1 s: it belongs in a thread, not in the event loop."""
 
-    @property
-    def announces_itself(self) -> bool:
-        """Whether INFO says that credentials are needed: not where `no_auth_user` does without."""
-        return self.required and not self.no_auth_user
-
     def check(self, *, user: str, password: str, token: str) -> str | None:
         """The name under which these credentials are admitted ("" for nobody in particular), or None."""
         if not self.required:

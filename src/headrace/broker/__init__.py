@@ -1,1 +1,1 @@
-"""Connections, interest, limits, keepalive and drain: everything between the socket and the engine that decides."""
+"""Connections, interest, limits, keepalive and drain: what is decided between socket and engine."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from headrace.accounts.authentication import Authenticator
@@ -18,9 +19,10 @@ from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, listen
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS
-from headrace.config.options import Options
+from headrace.config.options import ANY_FREE_PORT, Options
 from headrace.engine.hub import Hub
 from headrace.engine.interest import Interest
+from headrace.errors import UsageError
 from headrace.logs import Log
 
 FIRST_PING_SECONDS = 2.0
@@ -35,6 +37,7 @@ class Broker:
         self.options = options
         self.log = log
         self.server_id = new_server_id()
+        self.started_at = self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
         self.interest = Interest()
         self.hub = Hub(
@@ -56,21 +59,34 @@ class Broker:
         self.ping_timers: EqualTimers[Connection] = EqualTimers(
             options.ping_interval, partial(self._on_timer, Connection.on_ping_timer)
         )
+        self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
+        self._tasks: set[asyncio.Task[None]] = set()
         self._write_check: asyncio.TimerHandle | None = None
 
-    # -- starting and stopping ------------------------------------------------------------------------------------
+    # -- starting and stopping
 
     def start(self) -> None:
         """Listen and serve. Raises UsageError if the address cannot be had."""
         loop = asyncio.get_running_loop()
-        self._listener = Listener(listen(self.options.host, self.options.port), self._on_accept, self.log)
+        host, port = self.options.host, self.options.port
+        try:
+            listening = listen(host, port)
+        except UsageError as error:
+            where = join_address(host, 0 if port == ANY_FREE_PORT else port)
+            raise UsageError(f'Error listening on port: {where}, "{error}"', hint=error.hint) from None
+        self._listener = Listener(listening, self._on_accept, self.log)
         self.port = self._listener.address[1]
         self._announce()
         loop.add_reader(self.hub.fileno(), self.hub.poll)
         self._schedule_write_check()
         self.log.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether clients can connect: not before the start, nor as a lame duck."""
+        return self._listener is not None
 
     def stop_accepting(self) -> None:
         if self._listener:
@@ -93,8 +109,7 @@ class Broker:
         self.stop_accepting()
         self.info.lame_duck = True
         for connection in self.connections.values():
-            if connection.options.protocol >= 1:
-                connection.link.send(self.info.encode(client_id=connection.cid, client_ip=connection.host))
+            connection.announce()
         self.hub.flush()
         await asyncio.sleep(options.lame_duck_grace_period if self.connections else 0)
         remaining = list(self.connections.values())
@@ -104,9 +119,10 @@ class Broker:
             self.hub.flush()
             await asyncio.sleep(spread / len(remaining))
 
-    def reload(self, options: Options) -> None:
+    def reload(self, options: Options, *, auth_changed: bool, info_changed: bool) -> None:
         """Take over changed options; what a reload may change has been checked before."""
         self.options = options
+        self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
         self.hub.max_payload = options.max_payload
         self.hub.max_pending = options.max_pending
@@ -116,15 +132,19 @@ class Broker:
         self.ping_timers.seconds = options.ping_interval
         self._announce()
         for connection in self.connections.values():
-            connection.apply_reload()
+            connection.link.trace(options.trace)
+            if info_changed:
+                connection.announce()
+            if auth_changed:
+                connection.check_again()
         self.hub.flush()
 
     def _announce(self) -> None:
         self.info = ServerInfo(
-            self.options, self.server_id, self.port, auth_required=self.authenticator.announces_itself
+            self.options, self.server_id, self.port, auth_required=self.authenticator.required
         )
 
-    # -- clients ------------------------------------------------------------------------------------------------
+    # -- clients
 
     def _on_accept(self, accepted: socket.socket, host: str, port: int) -> None:
         limit = self.options.max_connections
@@ -155,7 +175,13 @@ class Broker:
             return f"MaxPending of {self.options.max_pending} Exceeded"
         return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
 
-    # -- timers -------------------------------------------------------------------------------------------------
+    def in_background(self, work: Coroutine[None, None, None]) -> None:
+        """Run work that takes a while; the event loop alone would not keep it from being collected."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- timers
 
     def _on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
         method(connection)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated, Any, NoReturn
+
 import msgspec
 
 from headrace.errors import ProtocolError
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class ConnectOptions(msgspec.Struct, kw_only=True):
@@ -15,7 +20,7 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
     echo: bool = True
     headers: bool = False
     no_responders: bool = False
-    protocol: int = 0
+    protocol: Int64 = 0
     user: str = ""
     password: str = msgspec.field(name="pass", default="")
     auth_token: str = ""
@@ -29,17 +34,49 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
         return f"ConnectOptions(name={self.name!r})"  # credentials must not reach a log by way of a repr
 
 
-def read_connect(json: bytes, before: ConnectOptions) -> ConnectOptions:
+class PeerInfo(msgspec.Struct):
+    """An INFO that a client sends means nothing, but its types are looked at."""
+
+    server_id: str | None = None
+    server_name: str | None = None
+    version: str | None = None
+    proto: Int64 | None = None
+    host: str | None = None
+    port: Int64 | None = None
+    max_payload: Int64 | None = None
+
+
+def read_connect(line: bytes, before: ConnectOptions) -> ConnectOptions:
     """The options after a CONNECT: fields that it leaves out keep their value. Raises ProtocolError."""
     try:
-        fields = msgspec.json.decode(json)
+        fields = read_json(line)
         if fields is None:
             return before
         if not isinstance(fields, dict):
             raise ProtocolError("CONNECT is not a JSON object")
-        # Go's decoder, by which clients were tested, ignores the case of names and takes null for "not given".
+        # Go's decoder, by which clients were tested, ignores the case of names and takes null for absent.
         given = {name.lower(): value for name, value in fields.items() if value is not None}
         return msgspec.convert({**msgspec.to_builtins(before), **given}, ConnectOptions)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         # Not the text itself: it holds credentials.
         raise ProtocolError(f"CONNECT cannot be read: {type(error).__name__}") from None
+
+
+def check_info(line: bytes) -> None:
+    """Raises ProtocolError if an INFO cannot be read."""
+    try:
+        msgspec.convert(read_json(line) or {}, PeerInfo)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"INFO cannot be read: {type(error).__name__}") from None
+
+
+def read_json(line: bytes) -> Any:
+    """Go's decoder puts U+FFFD in the place of broken UTF-8 and lone surrogates, where msgspec gives up."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(line.decode(errors="replace"), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

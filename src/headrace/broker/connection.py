@@ -1,7 +1,7 @@
 """One client connection: what the server decides for it.
 
-The engine's Link reads, parses, delivers and writes. It calls the `on_...` methods below for everything that is not
-a message; they run inside the engine's tick, so what they send leaves at its end.
+The engine's Link reads, parses, delivers and writes. It calls the `on_...` methods below for everything that
+is not a message; they run inside the engine's tick, so what they send leaves at its end.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ import asyncio
 import re
 import time
 import traceback
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import msgspec
-
 from headrace.accounts.authentication import Authenticator
-from headrace.broker.connect_options import ConnectOptions, read_connect
+from headrace.broker.connect_options import ConnectOptions, check_info, read_connect
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
-from headrace.broker.violations import VIOLATIONS, encode_error
+from headrace.broker.violations import VIOLATIONS, encode_error, quote
 from headrace.config.options import Options
 from headrace.engine.interest import InvalidSubject
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from headrace.engine.hub import Link
+    from headrace.engine.outboxes import Link
     from headrace.logs import Log
 
 OK = b"+OK\r\n"
 PING = b"PING\r\n"
 SYSTEM_QUEUE = b"_sys_"
-SECRET_FIELDS = re.compile(rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE)
+SECRET_FIELDS = re.compile(
+    rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE
+)
 RTT_INTERVAL_SECONDS = 3600.0
 
 
@@ -46,6 +47,7 @@ class Surroundings(Protocol):
     ping_timers: EqualTimers[Connection]
 
     def forget(self, connection: Connection, reason: str) -> None: ...
+    def in_background(self, work: Coroutine[None, None, None]) -> None: ...
 
 
 class Connection:
@@ -95,7 +97,7 @@ class Connection:
         server.first_ping_timers.start(self)
         server.log.debug(f"{self} - Client connection created")
 
-    # -- called by the engine -----------------------------------------------------------------------------------
+    # -- called by the engine
 
     def on_connect(self, json: bytes) -> None:
         server = self._server
@@ -111,7 +113,7 @@ class Connection:
             self.link.unsubscribe_all()
         if server.authenticator.is_slow:
             self.link.hold()
-            asyncio.get_running_loop().create_task(self._authenticate_in_thread())
+            server.in_background(self._authenticate_in_thread())
         else:
             self._admit(self._authenticate())
 
@@ -120,8 +122,7 @@ class Connection:
         authenticator = self._server.authenticator
         if authenticator.admits_without_connect():
             self._server.auth_timers.stop(self)
-            self.user = authenticator.no_auth_user
-            self.link.await_authentication(False)
+            self._admit(authenticator.no_auth_user, answers_connect=False)
         else:
             self.on_violation("authorization", b"")
 
@@ -152,9 +153,7 @@ class Connection:
 
     def on_first_ping(self) -> None:
         if self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(
-                self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True)
-            )
+            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True))
 
     def on_pong(self) -> None:
         self._pings_out = 0
@@ -163,9 +162,9 @@ class Connection:
 
     def on_info(self, json: bytes) -> None:
         try:
-            msgspec.json.decode(json)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.on_violation("info", b"")
+            check_info(json)
+        except ProtocolError as error:
+            self.on_violation("info", error.message.encode())
 
     def on_violation(self, kind: str, detail: bytes) -> None:
         violation = VIOLATIONS[kind]
@@ -181,8 +180,18 @@ class Connection:
         if operation == b"CONNECT":
             argument = SECRET_FIELDS.sub(rb"\1[REDACTED]", argument)
         arrow = "<<-" if direction == "in" else "->>"
-        text = b" ".join(filter(None, (operation, argument))).decode(errors="replace").rstrip()
-        self._server.log.trace(f"{self} - {arrow} [{text}]")
+        if operation == b"MSG_PAYLOAD":
+            text = f"MSG_PAYLOAD: [{self._traced_payload(argument)}]"
+        else:
+            text = f"[{b' '.join(filter(None, (operation, argument))).decode(errors='replace').rstrip()}]"
+        self._server.log.trace(f"{self} - {arrow} {text}")
+
+    def _traced_payload(self, payload: bytes) -> str:
+        options = self._server.options
+        if options.trace_headers:
+            payload = payload.partition(b"\r\n\r\n")[0] if payload.startswith(b"NATS/") else b""
+        limit = options.max_traced_msg_len
+        return quote(payload[:limit] + b"...") if 0 < limit < len(payload) else quote(payload)
 
     def on_bug(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
@@ -196,18 +205,21 @@ class Connection:
         server.ping_timers.stop(self)
         server.forget(self, reason)
 
-    # -- called by the broker ----------------------------------------------------------------------------
+    # -- called by the broker
 
-    def apply_reload(self) -> None:
-        """The server's options have changed: tell the client, and let it go if it is no longer admitted."""
-        server = self._server
-        self.link.trace(server.options.trace)
-        if server.authenticator.required and self.link.connected and not server.authenticator.is_slow:
-            if self._authenticate() is None:
-                self.on_violation("authorization", b"")
-                return
+    def announce(self) -> None:
+        """The server's INFO has changed: tell the client, if it can take that."""
         if self.link.connected and self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
+            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host))
+
+    def check_again(self) -> None:
+        """Credentials have changed: close the connection if it would not be admitted any more."""
+        if not self.link.connected:
+            return
+        if self._server.authenticator.is_slow:
+            self._server.in_background(self._check_again_in_thread())
+        elif self._authenticate() is None:
+            self.on_violation("authorization", b"")
 
     def on_auth_timeout(self) -> None:
         self.on_violation("auth_timeout", b"")
@@ -226,7 +238,7 @@ class Connection:
             self.link.send(PING)
         self._server.ping_timers.start(self)
 
-    # -- authentication -------------------------------------------------------------------------------------------
+    # -- authentication
 
     def _authenticate(self) -> str | None:
         options = self.options
@@ -242,7 +254,12 @@ class Connection:
             self._admit(user)
         self.link.release()
 
-    def _admit(self, user: str | None) -> None:
+    async def _check_again_in_thread(self) -> None:
+        if await asyncio.to_thread(self._authenticate) is None and not self.link.closed:
+            self.on_violation("authorization", b"")
+            self.link.release()
+
+    def _admit(self, user: str | None, *, answers_connect: bool = True) -> None:
         options, link = self.options, self.link
         if user is None:
             self._log_refusal()
@@ -263,7 +280,7 @@ class Connection:
             self.on_violation("client_protocol", b"")
         elif options.no_responders and not has_headers:
             self.on_violation("no_responders", b"")
-        elif options.verbose:
+        elif options.verbose and answers_connect:
             link.send(OK)
 
     def _log_refusal(self) -> None:

@@ -14,6 +14,7 @@ GLOBAL_ACCOUNT = "$G"
 BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 SERVER_ID_LENGTH = 56
 CLIENT_PROTOCOL = 1
+API_LEVEL = 5  # of JetStream; nats-server announces it also where JetStream is off
 
 
 def new_server_id() -> str:
@@ -48,7 +49,7 @@ class ServerInfo:
             "port": port,
             "headers": not options.no_header_support,
         }
-        if self._auth_required:
+        if self._auth_required and (connected or not options.no_auth_user):
             info["auth_required"] = True
         info["max_payload"] = options.max_payload
         info["client_id"] = client_id
@@ -58,6 +59,7 @@ class ServerInfo:
         if connected:
             info["connect_info"] = True
             info["remote_account"] = GLOBAL_ACCOUNT
+        info["api_lvl"] = API_LEVEL
         return b"INFO " + msgspec.json.encode(info) + b" \r\n"
 
 

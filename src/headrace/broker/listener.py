@@ -6,7 +6,9 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from typing import Any
 
+from headrace.config.options import ANY_FREE_PORT
 from headrace.errors import UsageError
 from headrace.logs import Log
 
@@ -14,21 +16,43 @@ ACCEPTS_PER_TURN = 64
 BACKLOG = 4096
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BACK_OFF_SECONDS = 0.1
+COMPLAINT_SECONDS = 10.0
+HINTS = {
+    errno.EADDRINUSE: "another server may be using this port: choose one with -p, or -p -1 for any free one",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "ports below 1024 need privileges",
+}
+MAX_PORT = 65535
+
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
+MAPPED_IPV4_PREFIX = "::ffff:"  # how an IPv4 client looks on a socket for both families
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError."""
+    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError.
+
+    As in Go, a wildcard host of either family listens on both.
+    """
+    if not ANY_FREE_PORT <= port <= MAX_PORT:
+        raise UsageError(
+            f"listen tcp: address {port}: invalid port", hint=f"a port is between 0 and {MAX_PORT}"
+        )
+    if host in WILDCARD_HOSTS and socket.has_dualstack_ipv6():
+        return bind(socket.AF_INET6, ("::", max(port, 0)), host)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise UsageError(f"listen tcp: lookup {host}: {error.strerror}") from None
-    listener = socket.socket(family, kind, protocol)
+        family, *_, address = socket.getaddrinfo(host, max(port, 0), type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no such host"
+        raise UsageError(f"listen tcp: lookup {host}: {reason}", hint="check the host name") from None
+    return bind(family, address, host)
+
+
+def bind(family: int, address: Any, host: str) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host not in WILDCARD_HOSTS)
         listener.bind(address)
         listener.listen(BACKLOG)
         listener.setblocking(False)
@@ -36,8 +60,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         reason = (error.strerror or str(error)).lower()
         raise UsageError(
-            f"listen tcp {join_address(host, max(port, 0))}: bind: {reason}",
-            hint="another server may be using this port: choose one with -p, or -p -1 for any free one",
+            f"listen tcp {join_address(host, address[1])}: bind: {reason}",
+            hint=HINTS.get(error.errno or 0, ""),
         ) from None
     return listener
 
@@ -57,6 +81,7 @@ class Listener:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
+        self._complained_at = -COMPLAINT_SECONDS
         self.address: tuple[str, int] = listening.getsockname()[:2]
         self._loop.add_reader(listening, self._accept)
 
@@ -73,11 +98,14 @@ class Listener:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._on_accept(accepted, address[0], address[1])
+            self._on_accept(accepted, address[0].removeprefix(MAPPED_IPV4_PREFIX), address[1])
 
     def _back_off(self, error: OSError) -> None:
         """The connection waits in the kernel's queue; without a pause the loop would spin on it."""
-        self._log.error(f"Cannot accept connections for now: {error.strerror}")
+        now = self._loop.time()
+        if now - self._complained_at > COMPLAINT_SECONDS:
+            self._complained_at = now
+            self._log.error(f"Cannot accept connections for now: {(error.strerror or str(error)).lower()}")
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(BACK_OFF_SECONDS, self._resume)
 

@@ -1,8 +1,8 @@
 """Many equal timers for the price of one.
 
-Every connection needs a timer for its first ping, its next pings and its authentication, and all timers of a kind
-take equally long. So they end in the order in which they were started, and a queue and one timer of the event loop
-do for all of them.
+Every connection needs a timer for its first ping, its next pings and its authentication, and all timers of a
+kind take equally long. So they end in the order in which they were started, and a queue and one timer of the
+event loop do for all of them.
 """
 
 from __future__ import annotations

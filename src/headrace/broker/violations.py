@@ -33,15 +33,33 @@ VIOLATIONS = {
     "no_responders": Violation("no responders requires headers support", "No Responders Requires Headers"),
     "subscriptions": Violation("maximum subscriptions exceeded"),
     "subject": Violation("Invalid Subject", is_logged=False),
-    "subject_tokens": Violation('Permissions Violation for Subscription to "{}"'),
+    "subject_tokens": Violation("Permissions Violation for Subscription to {}, too many tokens"),
     "publish_subject": Violation("Invalid Publish Subject", is_logged=False),
-    "reserved_subject": Violation('Permissions Violation for Publish to "{}"'),
-    "reserved_reply": Violation('Permissions Violation for Publish with Reply of "{}"'),
-    "reserved_queue": Violation('Permissions Violation for Subscription to "{}"'),
+    "reserved_subject": Violation("Permissions Violation for Publish to {}"),
+    "reserved_reply": Violation("Permissions Violation for Publish with Reply of {}"),
+    "reserved_queue": Violation('Permissions Violation for Subscription to {} using queue "_sys_"'),
 }
+
+ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+ESCAPES |= {'"': r"\"", "\\": r"\\"}
 
 
 def encode_error(text: str, detail: bytes = b"") -> bytes:
-    """The bytes of a -ERR. A detail comes from the peer: it must not be able to end the line."""
-    shown = detail.replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"-ERR '" + text.encode().replace(b"{}", shown) + b"'\r\n"
+    """The bytes of a -ERR, with the detail quoted where the text has a place for it."""
+    return f"-ERR '{text.replace('{}', quote(detail))}'\r\n".encode()
+
+
+def quote(detail: bytes) -> str:
+    """As Go's %q shows bytes. They come from a peer, and must not be able to end the line."""
+    characters = []
+    for character in detail.decode("utf-8", "surrogateescape"):
+        code = ord(character)
+        if character in ESCAPES:
+            characters.append(ESCAPES[character])
+        elif 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+            characters.append(f"\\x{code - 0xDC00:02x}")
+        elif character.isprintable():
+            characters.append(character)
+        else:
+            characters.append(f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}")
+    return '"' + "".join(characters) + '"'

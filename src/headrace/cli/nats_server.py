@@ -1,4 +1,4 @@
-"""`headrace-server`: a drop-in for `nats-server`, with its flags, files, start-up lines, exit codes and signals."""
+"""`headrace-server`: a drop-in for `nats-server`, with its flags, files, log lines, exit codes, signals."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ cdef class Interest:
     cdef uint64_t table_used
     cdef uint64_t seed
     cdef Route **routes            # direct-mapped: one place per hash
+    cdef Route *latest             # the route of the last lookup, which is most often that of the next one, too
     cdef list changed_patterns     # the last wildcard subjects whose interest changed, by change number
     cdef uint64_t wildcard_changes
     cdef readonly uint64_t count
@@ -73,6 +74,7 @@ cdef class Interest:
     cdef list found_queues         # [name, address of the QueueGroup, ...] of this match
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
+    cdef void _drop(self, uint64_t place) noexcept
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
 

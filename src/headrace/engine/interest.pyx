@@ -347,21 +347,33 @@ cdef class Interest:
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL:
         """The route of a subject. It is valid until interest changes or the next lookup."""
-        cdef uint64_t hashed = headrace_hash(subject, length, self.seed)
-        cdef uint64_t place = hashed & (ROUTE_PLACES - 1)
-        cdef Route *route = self.routes[place]
+        cdef uint64_t hashed, place
+        cdef Route *route = self.latest
         self.matches += 1
+        if route != NULL and route.subject_length == length and route.validated == self.wildcard_changes \
+                and memcmp(route.text, subject, length) == 0:
+            self.cache_hits += 1
+            return route
+        hashed = headrace_hash(subject, length, self.seed)
+        place = hashed & (ROUTE_PLACES - 1)
+        route = self.routes[place]
         if route != NULL:
             if route.hash == hashed and route.subject_length == length \
                     and memcmp(route.text, subject, length) == 0:
                 if route.validated == self.wildcard_changes or self._still_holds(route):
                     self.cache_hits += 1
+                    self.latest = route
                     return route
-            PyMem_Free(route)
-            self.routes[place] = NULL
+            self._drop(place)
         route = self._build(subject, length, hashed)
-        self.routes[place] = route
+        self.routes[place] = self.latest = route
         return route
+
+    cdef void _drop(self, uint64_t place) noexcept:
+        if self.latest == self.routes[place]:
+            self.latest = NULL
+        PyMem_Free(self.routes[place])
+        self.routes[place] = NULL
 
     cdef bint _still_holds(self, Route *route) except -1:
         """Compare the wildcard changes since the route was last used with its subject."""
@@ -387,8 +399,7 @@ cdef class Interest:
         hashed = headrace_hash(subject, len(subject), self.seed)
         route = self.routes[hashed & (ROUTE_PLACES - 1)]
         if route != NULL and route.hash == hashed:
-            PyMem_Free(route)
-            self.routes[hashed & (ROUTE_PLACES - 1)] = NULL
+            self._drop(hashed & (ROUTE_PLACES - 1))
         return 0
 
     cdef int _match(self, Node *node, const char *at, const char *end) except -1:
@@ -499,6 +510,18 @@ cdef class Interest:
         for k in range(ROUTE_PLACES):
             count += self.routes[k] != NULL
         return count
+
+    @property
+    def cached_fanout(self):
+        """(the largest, the sum) of how many receivers the cached routes have; a queue group is one."""
+        cdef uint64_t k, receivers, largest = 0, total = 0
+        for k in range(ROUTE_PLACES):
+            if self.routes[k] != NULL:
+                receivers = self.routes[k].target_count + self.routes[k].queue_count
+                total += receivers
+                if receivers > largest:
+                    largest = receivers
+        return largest, total
 
     @property
     def node_count(self):

@@ -1,0 +1,7 @@
+"""What a run that cannot be believed raises."""
+
+from headrace.errors import HeadraceError
+
+
+class BenchError(HeadraceError):
+    """A run failed: the server did not start, broke a connection or lost messages. One line says which."""

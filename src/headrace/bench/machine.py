@@ -1,0 +1,34 @@
+"""Where a benchmark ran: without this a figure means nothing."""
+
+import os
+import platform
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def describe_machine() -> dict[str, str]:
+    """Date, processor, cores, memory, kernel and Python, as they are shown above a table and kept in JSON."""
+    memory_kilobytes = int(_first(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo") or 0)
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "cpu": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo") or platform.machine(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{memory_kilobytes / 1e6:.0f} GB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
+def busy_seconds() -> float:
+    """CPU time of all processes on all cores since the machine started, and what its host stole."""
+    user, nice, system, _, _, irq, softirq, steal, *_ = map(int, _first(r"^cpu +(.+)$", "/proc/stat").split())
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _first(pattern: str, path: str) -> str:
+    try:
+        found = re.search(pattern, Path(path).read_text(), re.MULTILINE)
+    except OSError:
+        return ""
+    return found[1].strip() if found else ""

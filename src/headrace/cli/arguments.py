@@ -1,0 +1,219 @@
+"""What the commands that talk to a server take alike: where it is, subjects, headers, data.
+
+Everything is checked here, before a connection is made, so that a typing mistake is told at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from headrace.errors import UsageError
+
+DEFAULT_SERVER = "nats://127.0.0.1:4222"
+SCHEMES = ("nats", "tls", "ws", "wss")
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_BLANK = re.compile(r"\s")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which servers to try, in this order, and who we are to them."""
+
+    servers: tuple[str, ...]
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        return "Target(...)"  # a URL may hold a password, too
+
+
+def check_subject(subject: str, *, wildcards: bool) -> str:
+    """The subject, or UsageError with what is wrong with it."""
+    if not subject:
+        raise UsageError("the subject is empty")
+    if _BLANK.search(subject) or "\0" in subject:
+        raise UsageError(f"subject {subject!r} has a blank in it: separate tokens with dots")
+    tokens = subject.split(".")
+    if "" in tokens:
+        raise UsageError(f"subject {subject!r} has an empty token: a dot stands between two tokens")
+    if not wildcards:
+        if "*" in tokens or ">" in tokens:
+            raise UsageError(f"subject {subject!r} has a wildcard: only subscriptions can have one")
+        return subject
+    if ">" in tokens[:-1]:
+        raise UsageError(f"subject {subject!r} has a `>` that is not its last token")
+    if any(len(token) > 1 and ("*" in token or ">" in token) for token in tokens):
+        raise UsageError(f"subject {subject!r} has a wildcard that is only part of a token")
+    return subject
+
+
+def subject_to_publish(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return value if value is None else _checked(value, wildcards=False)
+
+
+def subject_to_subscribe(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    return _checked(value, wildcards=True)
+
+
+def _checked(subject: str, *, wildcards: bool) -> str:
+    try:
+        return check_subject(subject, wildcards=wildcards)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def queue_group(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and (not value or _BLANK.search(value)):
+        raise click.UsageError(f"queue group {value!r} must be one word")
+    return value
+
+
+def split_servers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    """URLs, separated by commas; nats-py completes `host`, `host:port` and `nats://host`."""
+    servers = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not servers:
+        raise click.UsageError("--server is empty")
+    for server in servers:
+        scheme, separator, _ = server.partition("://")
+        if separator and scheme.lower() not in SCHEMES:
+            raise click.UsageError(f"--server: a URL starts with nats://, not with {scheme}://")
+    return servers
+
+
+def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:
+    """From `Key: value` lines; None if there are none. Raises UsageError."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.strip()
+        if not colon:
+            raise click.UsageError(f"header {line!r} has no colon: write it as 'Name: value'")
+        if not _HEADER_NAME.fullmatch(name):
+            raise click.UsageError(
+                f"header name {name!r} may hold only letters, digits and - _ . and the like"
+            )
+        if name in headers:
+            raise click.UsageError(f"header {name!r} is given twice: each name can be sent once")
+        headers[name] = value.strip()
+    return headers or None
+
+
+def read_data(data: str | None, path: str | None) -> bytes:
+    """The payload: the argument, the file, or what is piped in (`-`, or no argument at all)."""
+    if path is not None:
+        if data is not None:
+            raise click.UsageError("give either DATA or --file, not both")
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    if data == "-" or (data is None and _stdin_is_piped()):
+        return sys.stdin.buffer.read()
+    return os.fsencode(data or "")
+
+
+def _stdin_is_piped() -> bool:
+    """A pipe or a file. Not just "no terminal": a program started without a stdin must not be waited for."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def connection_options(command: Command) -> Command:
+    """Adds --server, --user, --password and --token, and hands them on as `target: Target`."""
+    from functools import wraps
+
+    @wraps(command)
+    def with_target(
+        *arguments: Any,
+        server: tuple[str, ...],
+        user: str | None,
+        password: str | None,
+        token: str | None,
+        **others: Any,
+    ) -> Any:
+        if user is None and password is not None:
+            raise click.UsageError("--password needs --user")
+        if user is not None and password is None:
+            password = ""
+        target = Target(servers=server, user=user, password=password, token=token)
+        return command(*arguments, target=target, **others)
+
+    decorated: Any = with_target
+    for option in reversed(
+        (
+            click.option(
+                "--server",
+                "-s",
+                callback=split_servers,
+                envvar="NATS_URL",
+                default=DEFAULT_SERVER,
+                metavar="URL",
+                help=f"Server to talk to, or several with commas between. [env NATS_URL; {DEFAULT_SERVER}]",
+            ),
+            click.option("--user", envvar="NATS_USER", metavar="NAME", help="User name. [env NATS_USER]"),
+            click.option(
+                "--password",
+                envvar="NATS_PASSWORD",
+                metavar="SECRET",
+                help="Password; it can be seen by others here, but not in [env NATS_PASSWORD]",
+            ),
+            click.option(
+                "--token",
+                envvar="NATS_TOKEN",
+                metavar="SECRET",
+                help="Token, where the server wants one; better in [env NATS_TOKEN]",
+            ),
+        )
+    ):
+        decorated = option(decorated)
+    result: Command = decorated
+    return result
+
+
+def message_options(command: Command) -> Command:
+    """Adds --header and --file, for the commands that send."""
+    for option in reversed(
+        (
+            click.option(
+                "--header",
+                "-H",
+                "headers",
+                multiple=True,
+                metavar="'NAME: VALUE'",
+                help="Header to send along; can be given several times.",
+            ),
+            click.option("--file", "path", metavar="FILE", help="Send the content of this file."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(command: Command) -> Command:
+    """Adds --raw, --json and --headers-only, for the commands that receive."""
+    for option in reversed(
+        (
+            click.option(
+                "--raw", is_flag=True, help="Write only the payloads, byte for byte, nothing between."
+            ),
+            click.option("--json", "as_json", is_flag=True, help="Write one JSON object per message."),
+            click.option("--headers-only", is_flag=True, help="Leave the payloads out."),
+        )
+    ):
+        command = option(command)
+    return command

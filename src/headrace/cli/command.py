@@ -1,0 +1,88 @@
+"""The `headrace` command: its help, its subcommands, and the edge where every error becomes one line.
+
+Start-up time matters to whoever types the command, so the modules of subcommands import only click at their
+top, and the rest (nats-py, the engine, uvloop) when they run.
+
+Exit codes: 0 done; 1 it did not work; 2 the command line is wrong; 130 interrupted before it was done.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from headrace import __version__
+from headrace.cli.output import give_up_stdout, say
+from headrace.cli.pub import pub
+from headrace.cli.request import request
+from headrace.cli.serve import serve
+from headrace.cli.sub import sub
+from headrace.errors import HeadraceError
+
+FAILED = 1
+WRONG_USAGE = 2
+INTERRUPTED = 130
+
+EPILOG = """\b
+Examples:
+  headrace serve                          a server on 127.0.0.1:4222
+  headrace sub 'greet.*'                  print what is published
+  headrace pub greet.anna 'Hello, Anna'   publish a message
+  headrace request time.now               ask, and print the answer
+
+The drop-in for nats-server, with its flags and configuration file, is headrace-server.
+"""
+
+
+@click.group(
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="headrace %(version)s")
+def headrace() -> None:
+    """A NATS server that you pip install, and commands to try any NATS server by hand."""
+
+
+for command in (serve, pub, sub, request):
+    headrace.add_command(command)
+
+
+def run_and_exit() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments ask for and return the exit code. What goes wrong is told in one line each."""
+    try:
+        code = headrace.main(list(arguments), prog_name="headrace", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return WRONG_USAGE
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "headrace"
+        say(f"{error.format_message().rstrip('.')} (see `{command} --help`)")
+        return WRONG_USAGE
+    except click.ClickException as error:
+        say(error.format_message())
+        return FAILED
+    except HeadraceError as error:
+        text = str(error) or type(error).__name__
+        for line in (f"{text}; {error.hint}" if error.hint else text).splitlines():
+            say(line)
+        return FAILED
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        give_up_stdout()  # whoever read our output has had enough, as in `headrace sub x | head -1`
+        return 0
+    except Exception as error:
+        if os.environ.get("HEADRACE_TRACEBACK"):
+            traceback.print_exc()
+        say(f"this is a bug: {type(error).__name__}: {error}; HEADRACE_TRACEBACK=1 shows where it happened")
+        return FAILED

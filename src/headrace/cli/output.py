@@ -1,0 +1,41 @@
+"""What the user sees: results go to stdout, everything said about them goes to stderr, one line each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    with contextlib.suppress(OSError):
+        print(f"headrace: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes: what a peer sends must not steer the user's terminal.
+
+    Tabs and line ends stay.
+    """
+    return _UNPRINTABLE.sub(lambda match: repr(match.group())[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    return " ".join(printable(text).splitlines())
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`, `12,000 messages`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def give_up_stdout() -> None:
+    """After a broken pipe: let what is still buffered go nowhere, instead of failing again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

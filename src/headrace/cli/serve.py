@@ -1,0 +1,242 @@
+"""`headrace serve`: a server for people: on loopback, with a word on where it is and how to try it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headrace.cli.output import plural, say
+from headrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from headrace.config.options import Options
+    from headrace.server import Server
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 4222
+ANY_FREE_PORT = -1
+HIGHEST_PORT = 65535
+PORT = click.IntRange(ANY_FREE_PORT, HIGHEST_PORT)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  headrace serve                                 on 127.0.0.1:4222, for this machine only
+  headrace serve -p -1 -m 8222                   on any free port, with monitoring over HTTP
+  HEADRACE_TOKEN=secret headrace serve --host 0.0.0.0
+"""
+)
+@click.option("--host", metavar="HOST", help="Address to listen on; 0.0.0.0 for all. [default: 127.0.0.1]")
+@click.option(
+    "--port", "-p", type=PORT, metavar="PORT", help="Port for clients; -1: any free one. [default: 4222]"
+)
+@click.option(
+    "--monitor-port", "-m", type=PORT, metavar="PORT", help="Port for monitoring over HTTP; -1: any free one."
+)
+@click.option(
+    "--config", "-c", metavar="FILE", help="Configuration file, as nats-server has it; options win over it."
+)
+@click.option(
+    "--user", envvar="HEADRACE_USER", metavar="NAME", help="User that clients must give. [env HEADRACE_USER]"
+)
+@click.option(
+    "--password",
+    envvar="HEADRACE_PASSWORD",
+    metavar="SECRET",
+    help="Password of that user; it can be seen by others here, but not in [env HEADRACE_PASSWORD]",
+)
+@click.option(
+    "--token",
+    envvar="HEADRACE_TOKEN",
+    metavar="SECRET",
+    help="Token that clients must give; better in [env HEADRACE_TOKEN]",
+)
+@click.option("--log-file", metavar="FILE", help="Write the log to this file.")
+@click.option("--verbose", "-v", is_flag=True, help="Log everything that happens, for debugging.")
+@click.option("--trace", is_flag=True, help="Log the protocol, too: every message with its content.")
+def serve(
+    host: str | None,
+    port: int | None,
+    monitor_port: int | None,
+    config: str | None,
+    user: str | None,
+    password: str | None,
+    token: str | None,
+    log_file: str | None,
+    verbose: bool,
+    trace: bool,
+) -> int:
+    """Run a server until Ctrl-C.
+
+    It can be reached from this machine only, unless --host says otherwise.
+    """
+    if (user is None) != (password is None):
+        raise click.UsageError("--user and --password belong together")
+    if user is not None and token is not None:
+        raise click.UsageError("choose --user with --password, or --token, not both")
+    given = {
+        "host": host,
+        "port": ANY_FREE_PORT if port == 0 else port,
+        "http_port": monitor_port,
+        "username": user,
+        "password": password,
+        "token": token,
+        "log_file": log_file,
+        "debug": verbose or None,
+        "trace": trace or None,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    return run(changes, config or "")
+
+
+def run(changes: dict[str, Any], config_path: str) -> int:
+    """Serve until stopped. Raises HeadraceError for what is wrong with the options."""
+    from headrace.config.flags import CommandLine
+    from headrace.config.load import load_options
+    from headrace.config.options import Options, check_options
+    from headrace.runner import run_server
+    from headrace.server import log_settings
+
+    command = CommandLine("serve", config_path, changes=changes)
+    base = Options(host=LOOPBACK)
+
+    def read_options() -> Options:
+        options = load_options(command, base).options
+        check_options(options)
+        return options
+
+    loaded = load_options(command, base)
+    check_options(loaded.options)
+    check_ports(loaded.options)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    log = make_friendly_log(log_settings(loaded.options))
+    front = Front()
+    try:
+        code = run_server(
+            loaded.options, log, reread=read_options if config_path else None, on_ready=front.open
+        )
+    finally:
+        log.close()
+    front.close()
+    return code
+
+
+def check_ports(options: Options) -> None:
+    """A configuration file may hold any number. Raises UsageError."""
+    for name, port in (("port", options.port), ("http_port", options.http_port)):
+        if not ANY_FREE_PORT <= port <= HIGHEST_PORT:
+            raise UsageError(
+                f"{name} {port} does not exist", hint=f"take one from 1 to {HIGHEST_PORT}, or -1"
+            )
+
+
+def warn_if_open(options: Options) -> None:
+    if not options.auth_required and not is_loopback(options.host):
+        say(
+            f"warning: other machines may reach {options.host} and nobody has to log in; "
+            "use --user and --password, or --token, or leave --host out"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# Lines of the log that tell a person nothing that is not on the screen already. All others are shown.
+KNOWN_LINES = (
+    "Starting nats-server",
+    "  Version:",
+    "  Name:",
+    "  ID:",
+    "Using configuration file",
+    "Listening for client connections",
+    "Starting http monitor",
+    "Server is ready",
+    'Trapped "interrupt" signal',
+    'Trapped "terminated" signal',
+    "Initiating Shutdown",
+    "Server Exiting",
+)
+
+
+def make_friendly_log(settings: dict[str, Any]) -> Any:
+    from headrace.logs import Log
+
+    class FriendlyLog(Log):
+        """On the screen, leaves out what is there already; says plainly why the server cannot start."""
+
+        def info(self, text: str) -> None:
+            if self.path or self.debug_enabled or not text.startswith(KNOWN_LINES):
+                super().info(text)
+
+        def fatal(self, text: str) -> None:
+            if self.path:
+                super().fatal(text)
+            self.flush()
+            say(f"the server cannot start: {text}")
+
+    return FriendlyLog(**settings)
+
+
+@dataclass
+class Front:
+    """What the user is told on stdout: at the start where the server is, at the end what it did."""
+
+    server: Server | None = None
+
+    def open(self, server: Server) -> None:
+        self.server = server
+        warn_if_open(server.options)
+        self._tell(greeting(server))
+
+    def close(self) -> None:
+        if self.server is None:
+            return
+        broker = self.server.broker
+        self._tell(
+            f"Stopped: {plural(broker.total_connections, 'connection')} served, "
+            f"{plural(broker.hub.in_msgs, 'message')} in, {broker.hub.out_msgs:,} out."
+        )
+
+    def _tell(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # a server does not stop because nobody reads its greeting
+            click.echo(text)
+
+
+def greeting(server: Server) -> str:
+    from headrace import __version__
+
+    options = server.options
+    lines = [f"Headrace {__version__} is listening on nats://{server.address}"]
+    if server.monitor:
+        lines.append(f"Monitoring: http://{server.monitor.address}/varz")
+    where = "" if reachable(server) == f"{LOOPBACK}:{DEFAULT_PORT}" else f" -s nats://{reachable(server)}"
+    lines += [
+        "",
+        "Try it in two other terminals:",
+        f"  headrace sub{where} 'greet.*'",
+        f"  headrace pub{where} greet.anna 'Hello, Anna'",
+    ]
+    if options.token:
+        lines.append("They need the token: set NATS_TOKEN there.")
+    elif options.auth_required:
+        lines.append("They need to log in: set NATS_USER and NATS_PASSWORD there.")
+    return "\n".join([*lines, "", "Ctrl-C stops the server."])
+
+
+def reachable(server: Server) -> str:
+    """The address, with one that clients can use where the server listens on all."""
+    host, _, port = server.address.rpartition(":")
+    return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"

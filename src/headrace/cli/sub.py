@@ -1,0 +1,58 @@
+"""`headrace sub`: subscribe, and print what arrives."""
+
+from __future__ import annotations
+
+import click
+
+from headrace.cli.arguments import (
+    Target,
+    connection_options,
+    output_options,
+    queue_group,
+    subject_to_subscribe,
+)
+from headrace.cli.messages import choose_format
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  headrace sub 'greet.*'                 one token: greet.anna, but not greet.anna.now
+  headrace sub 'orders.>' --json         the rest of the subject: orders.eu.paid
+  headrace sub jobs --queue workers      share the messages with others in the group
+  headrace sub backup -n 1 --raw > file  the payload of one message
+"""
+)
+@click.argument("subject", callback=subject_to_subscribe)
+@connection_options
+@click.option(
+    "--queue", "-q", callback=queue_group, metavar="GROUP", help="Join a queue group: one member gets each."
+)
+@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End when no message has come for so long; exit code 1 if --count was not reached.",
+)
+@output_options
+def sub(
+    target: Target,
+    subject: str,
+    queue: str | None,
+    count: int | None,
+    timeout: float | None,
+    raw: bool,
+    as_json: bool,
+    headers_only: bool,
+) -> int:
+    """Print the messages that are published to SUBJECT until Ctrl-C.
+
+    Messages go to stdout, everything else to stderr.
+    """
+    form = choose_format(raw=raw, as_json=as_json, headers_only=headers_only)
+    import asyncio
+
+    from headrace.cli.subscriber import Printer, subscribe
+
+    return asyncio.run(subscribe(target, subject, queue or "", count, timeout, Printer(form, count)))

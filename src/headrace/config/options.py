@@ -1,0 +1,192 @@
+"""Every option of the server, once, with the default of nats-server 2.15.
+
+Options are made by flags and configuration files (load.py), or directly: `Options(port=-1)`. They are
+frozen; use `msgspec.structs.replace` to change one. Durations are seconds, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.config.durations import format_duration
+from headrace.errors import ConfigError
+
+NATS_VERSION = "2.15.1"
+"""The nats-server version whose behaviour is implemented, and which is announced to clients."""
+
+DEFAULT_HOST = "0.0.0.0"
+DEFAULT_PORT = 4222
+ANY_FREE_PORT = -1
+UNLIMITED = -1
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class User(msgspec.Struct, frozen=True):
+    """One entry of `authorization { users }`. The password may be a bcrypt hash."""
+
+    user: str
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"User(user={self.user!r})"  # a password must not reach a log by way of a repr
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server was asked to do."""
+
+    # Where it listens
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT  # ANY_FREE_PORT: the system chooses
+    client_advertise: str = ""
+    http_host: str = ""  # empty: the same as host
+    http_port: int = 0  # 0: no monitoring; ANY_FREE_PORT: the system chooses
+    http_base_path: str = "/"
+
+    # Who it is
+    server_name: str = ""  # empty: its id
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
+
+    # Limits
+    max_connections: int = 64 * KIB  # UNLIMITED (-1) lifts it
+    max_subscriptions: int = 0  # 0 or less: no limit
+    max_subscription_tokens: int = 0  # 0: no limit
+    max_control_line: int = 4 * KIB
+    max_payload: int = MIB
+    max_pending: int = 64 * MIB
+    max_closed_clients: int = 10_000
+    write_deadline: float = 10.0
+    no_fast_producer_stall: bool = False
+
+    # Keepalive, lame duck
+    ping_interval: float = 120.0
+    ping_max: int = 2
+    lame_duck_duration: float = 120.0
+    lame_duck_grace_period: float = 10.0
+
+    # Who may connect
+    username: str = ""
+    password: str = ""
+    token: str = ""
+    users: tuple[User, ...] | None = None  # None: there is no users array. An empty one keeps everyone out
+    no_auth_user: str = ""
+    auth_timeout: float = 2.0
+
+    # Logging
+    debug: bool = False
+    trace: bool = False
+    trace_verbose: bool = False
+    trace_headers: bool = False
+    max_traced_msg_len: int = 0
+    logtime: bool = True
+    logtime_utc: bool = False
+    log_file: str = ""
+    log_size_limit: int = 0
+    log_max_files: int = 0
+    connect_error_reports: int = 3600
+    reconnect_error_reports: int = 1
+
+    # Files
+    pid_file: str = ""
+    ports_file_dir: str = ""
+    store_dir: str = ""
+    config_path: str = ""
+    config_digest: str = ""
+
+    # Behaviour
+    no_header_support: bool = False
+    disable_sublist_cache: bool = False
+    no_system_account: bool = False
+    no_sigs: bool = False  # for servers that are embedded in another program
+
+    def __repr__(self) -> str:
+        shown = {
+            name: "[hidden]" if name in SECRET_OPTIONS else value
+            for name, value in msgspec.structs.asdict(self).items()
+            if value != getattr(DEFAULT_OPTIONS, name)
+        }
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @property
+    def monitor_host(self) -> str:
+        return self.http_host or self.host
+
+    @property
+    def auth_required(self) -> bool:
+        """Whether CONNECT must carry credentials.
+
+        A password without a user asks for none, as in nats-server.
+        """
+        return self.users is not None or bool(self.username or self.token)
+
+    @property
+    def has_plaintext_password(self) -> bool:
+        """Whether to warn that a secret stands in clear text where a bcrypt hash could be."""
+        secrets = [self.password, self.token, *(user.password for user in self.users or ())]
+        return any(secret and not is_bcrypt(secret) for secret in secrets)
+
+
+SECRET_OPTIONS = frozenset({"username", "password", "token"})
+DEFAULT_OPTIONS = Options()
+
+
+def is_bcrypt(secret: str) -> bool:
+    return secret.startswith(("$2a$", "$2b$", "$2x$", "$2y$"))
+
+
+# An option that is given as zero means its default, as in nats-server, so that `port: 0` is 4222.
+ZERO_MEANS_DEFAULT = (
+    "port",
+    "max_connections",
+    "max_control_line",
+    "max_payload",
+    "max_pending",
+    "max_closed_clients",
+    "write_deadline",
+    "ping_interval",
+    "ping_max",
+    "lame_duck_duration",
+    "lame_duck_grace_period",
+    "auth_timeout",
+    "connect_error_reports",
+    "reconnect_error_reports",
+)
+
+
+def with_defaults_for_zero(options: Options, base: Options = DEFAULT_OPTIONS) -> Options:
+    """Options in which every zero of ZERO_MEANS_DEFAULT, and an empty host, is replaced by its default."""
+    changes = {
+        name: getattr(DEFAULT_OPTIONS, name) for name in ZERO_MEANS_DEFAULT if not getattr(options, name)
+    }
+    if not options.host:
+        changes["host"] = base.host
+    return msgspec.structs.replace(options, **changes) if changes else options
+
+
+def check_options(options: Options) -> None:
+    """Raises ConfigError where options contradict each other.
+
+    nats-server does so at start, but not for `-t`.
+    """
+    duration, grace = options.lame_duck_duration, options.lame_duck_grace_period
+    if duration > 0 and grace >= duration:
+        raise ConfigError(
+            f"lame duck grace period ({format_duration(grace)}) should be strictly lower than "
+            f"lame duck duration ({format_duration(duration)})"
+        )
+    if options.max_payload > options.max_pending:
+        raise ConfigError(
+            f"max_payload ({options.max_payload}) cannot be higher than max_pending ({options.max_pending})"
+        )
+    if " " in options.server_name:
+        raise ConfigError("server name cannot contain spaces")
+    name = options.no_auth_user
+    if name and options.users is None:
+        raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
+    if name and all(user.user != name for user in options.users or ()):
+        raise ConfigError(
+            f'no_auth_user: "{name}" not present as user or nkey in authorization block '
+            "or account configuration"
+        )

@@ -1,0 +1,111 @@
+"""Which options can change while the server runs.
+
+A reload is all or nothing: if one changed option needs a restart, nothing changes and the old options stay.
+The table follows nats-server's reload: what it refuses is refused here too.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.config.addresses import split_host_port
+from headrace.config.options import ANY_FREE_PORT, SECRET_OPTIONS, Options
+from headrace.errors import ConfigError
+
+# Applied at once, grouped by what the server has to do about them.
+LOGGING_OPTIONS = frozenset(
+    {
+        "debug",
+        "trace",
+        "trace_verbose",
+        "trace_headers",
+        "max_traced_msg_len",
+        "logtime",
+        "logtime_utc",
+        "log_file",
+    }
+)
+AUTH_OPTIONS = frozenset({"username", "password", "token", "users", "auth_timeout"})
+FILE_OPTIONS = frozenset({"pid_file", "ports_file_dir"})
+INFO_OPTIONS = frozenset({"client_advertise", "max_payload", "tags", "metadata"})
+LIMIT_OPTIONS = frozenset(
+    {
+        "max_connections",
+        "max_control_line",
+        "max_payload",
+        "ping_interval",
+        "ping_max",
+        "write_deadline",
+        "connect_error_reports",
+        "reconnect_error_reports",
+        "no_fast_producer_stall",
+    }
+)
+RELOADABLE_OPTIONS = LOGGING_OPTIONS | AUTH_OPTIONS | FILE_OPTIONS | INFO_OPTIONS | LIMIT_OPTIONS
+
+# Not options that a user sets: they may differ, and there is nothing to do about it. A storage directory
+# means nothing while there is no JetStream.
+IGNORED_OPTIONS = frozenset({"config_path", "config_digest", "no_sigs", "store_dir"})
+
+RESTART_OPTIONS = frozenset(Options.__struct_fields__) - RELOADABLE_OPTIONS - IGNORED_OPTIONS
+
+
+class ReloadPlan(msgspec.Struct, frozen=True):
+    """The options to use from now on, and the names of those that have changed."""
+
+    options: Options
+    changed: frozenset[str]
+
+    @property
+    def logging_changed(self) -> bool:
+        return bool(self.changed & LOGGING_OPTIONS)
+
+    @property
+    def auth_changed(self) -> bool:
+        return bool(self.changed & AUTH_OPTIONS)
+
+    @property
+    def info_changed(self) -> bool:
+        """Whether clients must be sent a new INFO."""
+        return bool(self.changed & INFO_OPTIONS)
+
+
+def plan_reload(old: Options, new: Options) -> ReloadPlan:
+    """Compares options that run with options that were read anew. Raises ConfigError if a change needs a
+    restart.
+
+    `old` may hold the port that the system chose: a new `-1` then means to keep it. Call check_options(new)
+    first.
+    """
+    if new.port == ANY_FREE_PORT:
+        new = msgspec.structs.replace(new, port=old.port)
+    if new.http_port == ANY_FREE_PORT and old.http_port:
+        new = msgspec.structs.replace(new, http_port=old.http_port)
+    changed = frozenset(
+        name for name in Options.__struct_fields__ if getattr(old, name) != getattr(new, name)
+    )
+    for name in sorted(changed & RESTART_OPTIONS):
+        if not (name == "no_auth_user" and _no_auth_user_left(old, new)):
+            raise ConfigError(f"config reload not supported for {name}: {_difference(name, old, new)}")
+    if "client_advertise" in changed and new.client_advertise and not _is_host_port(new.client_advertise):
+        raise ConfigError(f"invalid ClientAdvertise value of {new.client_advertise}")
+    return ReloadPlan(new, changed - IGNORED_OPTIONS)
+
+
+def _no_auth_user_left(old: Options, new: Options) -> bool:
+    """no_auth_user may go away together with its user."""
+    return not new.no_auth_user and all(user.user != old.no_auth_user for user in new.users or ())
+
+
+def _difference(name: str, old: Options, new: Options) -> str:
+    if name in SECRET_OPTIONS:
+        return "it has changed"
+    return f"old={getattr(old, name)}, new={getattr(new, name)}"
+
+
+def _is_host_port(address: str) -> bool:
+    """A host with or without a port."""
+    host_port = split_host_port(address)
+    if host_port is None:
+        return ":" not in address
+    return host_port[1].strip().isdecimal()

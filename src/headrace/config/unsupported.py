@@ -1,0 +1,100 @@
+"""What nats-server can do and this version cannot yet: one table for directives, one for flags.
+
+None of it is ever ignored. A `tls` block that is skipped would serve passwords in clear text, and a
+`cluster` that is skipped would lose messages, so each is an error that names the capability.
+"""
+
+from __future__ import annotations
+
+_TLS = "TLS"
+_CLUSTER = "clustering"
+_ACCOUNTS = "accounts"
+_OPERATOR = "operator mode (JWT)"
+_PERMISSIONS = "permissions"
+_SYSLOG = "syslog"
+
+UNSUPPORTED_DIRECTIVES: dict[str, str] = {
+    "tls": _TLS,
+    "allow_non_tls": _TLS,
+    "ocsp": _TLS,
+    "ocsp_cache": _TLS,
+    "https": "HTTPS monitoring",
+    "https_port": "HTTPS monitoring",
+    "cluster": _CLUSTER,
+    "gateway": "gateways",
+    "leaf": "leaf nodes",
+    "leafnodes": "leaf nodes",
+    "websocket": "WebSocket",
+    "ws": "WebSocket",
+    "mqtt": "MQTT",
+    "default_js_domain": "JetStream",
+    "accounts": _ACCOUNTS,
+    "mappings": "subject mappings",
+    "maps": "subject mappings",
+    "operator": _OPERATOR,
+    "operators": _OPERATOR,
+    "roots": _OPERATOR,
+    "root": _OPERATOR,
+    "root_operators": _OPERATOR,
+    "root_operator": _OPERATOR,
+    "trusted": _OPERATOR,
+    "trusted_keys": _OPERATOR,
+    "default_sentinel": _OPERATOR,
+    "resolver": _OPERATOR,
+    "account_resolver": _OPERATOR,
+    "accounts_resolver": _OPERATOR,
+    "resolver_tls": _OPERATOR,
+    "resolver_preload": _OPERATOR,
+    "resolver_pinned_accounts": _OPERATOR,
+    "remote_syslog": _SYSLOG,
+    "prof_block_rate": "profiling",
+    "proxies": "the PROXY protocol",
+    "feature_flags": "feature flags",
+}
+
+UNSUPPORTED_AUTHORIZATION: dict[str, str] = {
+    "default_permission": _PERMISSIONS,
+    "default_permissions": _PERMISSIONS,
+    "permissions": _PERMISSIONS,
+    "auth_callout": "the authorization callout",
+    "auth_hook": "the authorization callout",
+}
+
+UNSUPPORTED_USER: dict[str, str] = {
+    "nkey": "nkey users",
+    "permission": _PERMISSIONS,
+    "permissions": _PERMISSIONS,
+    "authorization": _PERMISSIONS,
+    "allowed_connection_types": "connection types",
+    "connection_types": "connection types",
+    "clients": "connection types",
+}
+
+UNSUPPORTED_FLAGS: dict[str, str] = {
+    "js": "JetStream",
+    "jetstream": "JetStream",
+    "tls": _TLS,
+    "tlsverify": _TLS,
+    "tlscert": _TLS,
+    "tlskey": _TLS,
+    "tlscacert": _TLS,
+    "ms": "HTTPS monitoring",
+    "https_port": "HTTPS monitoring",
+    "routes": _CLUSTER,
+    "cluster": _CLUSTER,
+    "cluster_listen": _CLUSTER,
+    "cluster_advertise": _CLUSTER,
+    "cluster_name": _CLUSTER,
+    "no_advertise": _CLUSTER,
+    "connect_retries": _CLUSTER,
+    "s": _SYSLOG,
+    "syslog": _SYSLOG,
+    "r": _SYSLOG,
+    "remote_syslog": _SYSLOG,
+    "profile": "profiling",
+    "help_tls": _TLS,
+}
+
+
+def unsupported_message(name: str, capability: str) -> str:
+    return f"{name}: this version of Headrace does not support {capability} yet"

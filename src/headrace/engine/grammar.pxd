@@ -1,0 +1,103 @@
+# The small pieces of the client protocol's grammar, inlined into the hub.
+#
+# They follow nats-server's parser byte by byte: an error is raised at the first byte that cannot be right.
+
+from libc.string cimport memcmp, memmove
+
+cdef enum Operation:
+    PUB, HPUB, SUB, UNSUB, CONNECT, PING, PONG, OK, ERR, INFO, HMSG, UNFINISHED, UNKNOWN
+
+cdef extern from *:
+    """
+    static const char *const headrace_names[11] = {
+        "PUB", "HPUB", "SUB", "UNSUB", "CONNECT", "PING", "PONG", "+OK", "-ERR", "INFO", "HMSG"};
+    static const int headrace_name_lengths[11] = {3, 4, 3, 5, 7, 4, 4, 3, 4, 4, 4};
+    """
+    const char *NAMES "headrace_names"[11]
+    const int NAME_LENGTHS "headrace_name_lengths"[11]
+
+cdef struct Token:
+    char *start
+    Py_ssize_t length
+
+
+cdef inline bint is_space(char byte) noexcept:
+    return byte == c' ' or byte == c'\t'
+
+
+cdef inline int recognise(const char *at, const char *end) noexcept:
+    """The operation that starts here, UNFINISHED if it may still become one, UNKNOWN if it cannot."""
+    cdef int candidate, k, available
+    cdef int answer = UNKNOWN
+    cdef char byte
+    for candidate in range(11):
+        available = NAME_LENGTHS[candidate]
+        if end - at < available:
+            available = <int> (end - at)
+        for k in range(available):
+            byte = at[k]
+            if c'a' <= byte <= c'z':
+                byte = byte - 32
+            if byte != NAMES[candidate][k]:
+                break
+        else:
+            if available == NAME_LENGTHS[candidate]:
+                return candidate
+            answer = UNFINISHED
+    return answer
+
+
+cdef inline Py_ssize_t parse_size(const char *at, Py_ssize_t length) noexcept:
+    """A decimal number of at most nine digits, else -1."""
+    cdef Py_ssize_t value = 0, k
+    if length == 0 or length > 9:
+        return -1
+    for k in range(length):
+        if not c'0' <= at[k] <= c'9':
+            return -1
+        value = 10 * value + (at[k] - c'0')
+    return value
+
+
+cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
+    """Cut at spaces and tabs. Returns the number of tokens, `most` + 1 if there are more."""
+    cdef int count = 0
+    while True:
+        while at < end and is_space(at[0]):
+            at += 1
+        if at == end:
+            return count
+        if count == most:
+            return most + 1
+        tokens[count].start = at
+        while at < end and not is_space(at[0]):
+            at += 1
+        tokens[count].length = at - tokens[count].start
+        count += 1
+
+
+cdef inline bint is_literal_subject(const char *subject, Py_ssize_t length) noexcept:
+    """Whether a pedantic publisher may use it: no empty token, and no token that is a wildcard."""
+    cdef Py_ssize_t k, token = 0
+    for k in range(length + 1):
+        if k == length or subject[k] == c'.':
+            if k == token or (k - token == 1 and (subject[token] == c'*' or subject[token] == c'>')):
+                return False
+            token = k + 1
+    return True
+
+
+cdef inline bint starts_with(const char *text, Py_ssize_t length, const char *prefix, Py_ssize_t wanted) noexcept:
+    return length > wanted and memcmp(text, prefix, wanted) == 0
+
+
+cdef inline char *shorten_spaces(char *at, char *end, int name_length) noexcept:
+    """Move an operation to the end of the spaces that follow it, so that one of them is left."""
+    memmove(end - name_length - 1, at, name_length + 1)
+    return end - name_length - 1
+
+
+cdef inline bint is_reserved_reply(const char *reply, Py_ssize_t length) noexcept:
+    return reply[0] == c'_' and (starts_with(reply, length, b'_R_.', 3) and reply[3] == c'.'
+                                 or starts_with(reply, length, b'_GR_.', 5)) \
+        or reply[0] == c'$' and starts_with(reply, length, b'$JS.ACK.', 8)

@@ -1,0 +1,1 @@
+"""The HTTP monitoring port: what nats-server tells about itself, in its words."""

@@ -1,0 +1,54 @@
+"""JSON documents in pieces: two spaces of indent, and escaped as Go's encoder does it.
+
+A list of a document may be an iterator. It is then read while the document is sent, so that a long answer
+neither takes its full size in memory nor holds up the event loop while it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+INDENT = b"  "
+
+# Between quotes of a JSON text only; nothing else in it has these characters.
+_ESCAPES = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+_RARE_ESCAPES = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+
+_SCALARS = {str, int, float, bool, type(None)}
+
+
+def encode_value(value: object) -> bytes:
+    """A value on one line."""
+    text = msgspec.json.encode(value)
+    for plain, escaped in _ESCAPES:
+        if plain in text:
+            text = text.replace(plain, escaped)
+    if not text.isascii():
+        for plain, escaped in _RARE_ESCAPES:
+            text = text.replace(plain, escaped)
+    return text
+
+
+def encode_pieces(value: object, newline: bytes = b"\n") -> Iterator[bytes]:
+    """A value on many lines: mappings, lists and iterators are spread out, all else is on one line."""
+    if isinstance(value, dict) and value and _SCALARS.issuperset(map(type, value.values())):
+        # Most of a long list is this: in one go it takes a sixth of the time.
+        yield msgspec.json.format(encode_value(value), indent=len(INDENT)).replace(b"\n", newline)
+    elif isinstance(value, Mapping):
+        separator, inner = b"{", newline + INDENT
+        for name, item in value.items():
+            yield separator + inner + encode_value(name) + b": "
+            yield from encode_pieces(item, inner)
+            separator = b","
+        yield b"{}" if separator == b"{" else newline + b"}"
+    elif isinstance(value, (list, tuple, Iterator)):
+        separator, inner = b"[", newline + INDENT
+        for item in value:
+            yield separator + inner
+            yield from encode_pieces(item, inner)
+            separator = b","
+        yield b"[]" if separator == b"[" else newline + b"]"
+    else:
+        yield encode_value(value)

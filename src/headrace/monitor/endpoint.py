@@ -1,0 +1,42 @@
+"""What an endpoint gets and what it gives back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from headrace.broker.broker import Broker
+from headrace.monitor.documents import encode_pieces
+from headrace.monitor.usage import ProcessorShare
+
+JSON = "application/json"
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What endpoints report on. `request_counts` are those of /varz: an endpoint counts itself there."""
+
+    broker: Broker
+    base_path: str
+    request_counts: Counter[str]
+    processor_share: ProcessorShare
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A response. Its body may be made while it is sent."""
+
+    body: Iterable[bytes]
+    content_type: str = JSON
+    status: int = 200
+
+
+def answer_document(document: dict[str, Any]) -> Answer:
+    return Answer(encode_pieces(document))
+
+
+def answer_text(status: int, text: str) -> Answer:
+    return Answer([text.encode("utf-8", "surrogateescape")], TEXT, status)

@@ -1,0 +1,47 @@
+"""Times, durations and numbers, written the way Go's encoder and nats-server write them."""
+
+from __future__ import annotations
+
+import time
+
+from headrace.config.durations import format_duration
+
+NANOSECONDS = 10**9
+MICROSECOND = 1e-6
+MILLISECOND = 1e-3
+
+
+def format_time(nanoseconds: int) -> str:
+    """RFC 3339 in UTC, down to the nanosecond, without trailing zeros: `2026-11-15T20:38:06.13572158Z`."""
+    seconds, fraction = divmod(nanoseconds, NANOSECONDS)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    digits = f"{fraction:09d}".rstrip("0")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+def format_uptime(nanoseconds: int) -> str:
+    """Whole seconds with the units that are needed, up to years: `0s`, `1m0s`, `3d0h0m1s`."""
+    minutes, seconds = divmod(max(nanoseconds, 0) // NANOSECONDS, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    years, days = divmod(days, 365)
+    parts = [(years, "y"), (days, "d"), (hours, "h"), (minutes, "m")]
+    while parts and not parts[0][0]:
+        del parts[0]
+    return "".join(f"{amount}{unit}" for amount, unit in [*parts, (seconds, "s")])
+
+
+def format_round_trip(seconds: float) -> str:
+    """A duration, cut to microseconds where it is shorter than a millisecond: `867µs`, `2.159084ms`."""
+    if MICROSECOND < seconds < MILLISECOND:
+        seconds = int(seconds / MICROSECOND) * MICROSECOND
+    return format_duration(seconds)
+
+
+def plain_number(value: float) -> int | float:
+    """A float for JSON: Go leaves out the fraction of a whole number."""
+    return int(value) if value == int(value) else value
+
+
+def to_nanoseconds(seconds: float) -> int:
+    return round(seconds * NANOSECONDS)

@@ -1,0 +1,230 @@
+"""A small HTTP/1.1 server on h11: GET and HEAD, keep-alive, and bounds on all that a peer can take.
+
+    a request's head    MAX_HEAD_BYTES, and HEAD_SECONDS from its first byte to its last
+    an idle connection  IDLE_SECONDS, then it is closed
+    an answer           is made piece by piece as the peer reads it; a peer that does not read for
+                        WRITE_SECONDS is dropped
+    connections         MAX_CONNECTIONS, one more is answered with 503
+
+Every peer has a task of its own, so that a slow one holds up nobody else, and a long answer lets the event
+loop run between two pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import traceback
+from collections.abc import Callable, Iterable
+from email.utils import formatdate
+from http import HTTPStatus
+
+import h11
+
+from headrace.logs import Log
+from headrace.monitor.endpoint import JSON, TEXT, Answer, answer_text
+
+MAX_CONNECTIONS = 128
+MAX_HEAD_BYTES = 64 * 1024
+READ_BYTES = 16 * 1024
+PIECE_BYTES = 16 * 1024
+HEAD_SECONDS = 5.0
+IDLE_SECONDS = 30.0
+WRITE_SECONDS = 30.0
+LINGER_SECONDS = 0.5
+LINGER_READS = 16
+
+METHODS = (b"GET", b"HEAD")
+WITHOUT_BODY = b"HEAD"
+
+
+class HttpServer:
+    """Answers requests with `handle(target)`, which must not raise for what a peer can send.
+
+    The bounds are attributes, so that an owner can choose others before it starts the server.
+    """
+
+    def __init__(self, handle: Callable[[str], Answer], log: Log) -> None:
+        self.max_connections = MAX_CONNECTIONS
+        self.head_seconds = HEAD_SECONDS
+        self.idle_seconds = IDLE_SECONDS
+        self.write_seconds = WRITE_SECONDS
+        self._handle = handle
+        self._log = log
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def connections(self) -> int:
+        return len(self._tasks)
+
+    async def start(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._serve_peer, sock=listening, limit=READ_BYTES)
+
+    async def stop(self) -> None:
+        """Stop listening and drop all peers."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        peer = Peer(self, reader, writer)
+        try:
+            if len(self._tasks) > self.max_connections:
+                await peer.refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+            else:
+                while await self._serve_request(peer):
+                    pass
+        except (TimeoutError, ConnectionError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()  # the server stops; a task that ends well is what asyncio expects here
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            self._log.error(f"monitoring: Internal error, closing this connection: {text}")
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _serve_request(self, peer: Peer) -> bool:
+        """Answer one request; False if it was the last."""
+        try:
+            request = await peer.read_request()
+        except h11.RemoteProtocolError as error:
+            await peer.refuse(HTTPStatus(error.error_status_hint))
+            return False
+        if request is None:
+            return False
+        if request.method not in METHODS:
+            answer = answer_status(HTTPStatus.METHOD_NOT_ALLOWED)
+        else:
+            answer = self._answer(request.target.decode("ascii"))
+        await peer.send(answer, has_body=request.method != WITHOUT_BODY)
+        return peer.next_cycle()
+
+    def _answer(self, target: str) -> Answer:
+        try:
+            return self._handle(target)
+        except Exception as error:
+            text = "".join(traceback.format_exception(error))
+            self._log.error(f"monitoring: Internal error in {target.partition('?')[0]}: {text}")
+            return answer_status(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+class Peer:
+    """One connection, as seen by HTTP."""
+
+    def __init__(
+        self, bounds: HttpServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._bounds = bounds
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._is_first = True
+
+    async def read_request(self) -> h11.Request | None:
+        """The next request, or None if the peer has gone.
+
+        Raises TimeoutError if it takes too long, RemoteProtocolError if it is no HTTP.
+        """
+        event = self._http.next_event()
+        if event is h11.NEED_DATA and not self._is_first and not self._http.trailing_data[0]:
+            async with asyncio.timeout(self._bounds.idle_seconds):
+                self._http.receive_data(await self._reader.read(READ_BYTES))
+            event = self._http.next_event()
+        self._is_first = False
+        async with asyncio.timeout(self._bounds.head_seconds):
+            while event is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(READ_BYTES))
+                event = self._http.next_event()
+        return event if isinstance(event, h11.Request) else None
+
+    async def send(self, answer: Answer, *, has_body: bool) -> None:
+        """Send an answer; one that fits into a piece says how long it is."""
+        pieces = iter(collect(answer.body))
+        first = next(pieces, b"")
+        second = next(pieces, None)
+        headers = [("Content-Type", answer.content_type), ("Date", formatdate(usegmt=True))]
+        if answer.content_type == JSON:
+            headers.append(("Access-Control-Allow-Origin", "*"))
+        else:
+            headers.append(("X-Content-Type-Options", "nosniff"))
+        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", "GET, HEAD"))
+        if second is None:
+            headers.append(("Content-Length", str(len(first))))
+        await self._write(
+            h11.Response(status_code=answer.status, headers=headers, reason=HTTPStatus(answer.status).phrase)
+        )
+        if has_body:
+            await self._write(h11.Data(data=first))
+            while second is not None:
+                await asyncio.sleep(0)
+                await self._write(h11.Data(data=second))
+                second = next(pieces, None)
+        await self._write(h11.EndOfMessage())
+
+    async def refuse(self, status: HTTPStatus) -> None:
+        """The last answer on this connection."""
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = answer_status(status)
+            headers = [("Content-Type", TEXT), ("Connection", "close")]
+            body = b"".join(answer.body)
+            headers.append(("Content-Length", str(len(body))))
+            await self._write(h11.Response(status_code=status, headers=headers, reason=status.phrase))
+            await self._write(h11.Data(data=body))
+            await self._write(h11.EndOfMessage())
+            await self._linger()
+
+    async def _linger(self) -> None:
+        """Take some of what is still under way: closing a socket with unread data would undo the answer."""
+        self._writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                for _ in range(LINGER_READS):
+                    if not await self._reader.read(READ_BYTES):
+                        break
+
+    def next_cycle(self) -> bool:
+        """Whether another request may follow. A request that brings a body is the last: it is not read."""
+        if isinstance(self._http.next_event(), h11.EndOfMessage) and self._http.our_state is h11.DONE:
+            self._http.start_next_cycle()
+            return True
+        return False
+
+    async def _write(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            self._writer.write(data)
+            async with asyncio.timeout(self._bounds.write_seconds):
+                await self._writer.drain()
+
+
+def answer_status(status: HTTPStatus) -> Answer:
+    return answer_text(status, f"{status.value} {status.phrase.lower()}\n")
+
+
+def collect(fragments: Iterable[bytes]) -> Iterable[bytes]:
+    """Join small fragments to pieces that are worth sending."""
+    gathered: list[bytes] = []
+    size = 0
+    for fragment in fragments:
+        gathered.append(fragment)
+        size += len(fragment)
+        if size >= PIECE_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)

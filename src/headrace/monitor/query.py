@@ -1,0 +1,112 @@
+"""Query strings as Go reads them, with nats-server's texts for values that it cannot read.
+
+Go drops a pair that it cannot decode, and one with a semicolon in it; of several values the first counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from headrace.errors import HeadraceError
+
+Query = Mapping[str, str]
+
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+MAX_INT64 = 2**63 - 1
+MAX_UINT64 = 2**64 - 1
+MAX_DIGITS = 100  # more than any number that is in range; int() of a huge text is slow
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
+_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+
+
+class BadQuery(HeadraceError):
+    """A query that cannot be answered; the message is the body of the 400."""
+
+
+def parse_query(text: str) -> dict[str, str]:
+    """The first value of every name. Bytes that are not UTF-8 become lone surrogates."""
+    values: dict[str, str] = {}
+    for pair in text.split("&"):
+        if not pair or ";" in pair or _BROKEN_ESCAPE.search(pair):
+            continue
+        name, _, value = pair.partition("=")
+        values.setdefault(_decode(name), _decode(value))
+    return values
+
+
+def _decode(text: str) -> str:
+    return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "surrogateescape")
+
+
+def decode_bool(query: Query, name: str) -> bool:
+    value = query.get(name, "")
+    if value in TRUE:
+        return True
+    if not value or value in FALSE:
+        return False
+    raise BadQuery(
+        f"Error decoding boolean for '{name}': strconv.ParseBool: parsing {quote(value)}: invalid syntax"
+    )
+
+
+def decode_int(query: Query, name: str) -> int:
+    """A signed 64-bit number; 0 if it is not given."""
+    value = query.get(name, "")
+    if not value:
+        return 0
+    problem = "invalid syntax"
+    if _SIGNED.fullmatch(value):
+        number = int(value) if len(value) <= MAX_DIGITS else MAX_INT64 + 1
+        if -MAX_INT64 - 1 <= number <= MAX_INT64:
+            return number
+        problem = "value out of range"
+    raise BadQuery(f"Error decoding int for '{name}': strconv.Atoi: parsing {quote(value)}: {problem}")
+
+
+def decode_uint64(query: Query, name: str) -> int:
+    value = query.get(name, "")
+    if not value:
+        return 0
+    problem = "invalid syntax"
+    if _UNSIGNED.fullmatch(value):
+        number = int(value) if len(value) <= MAX_DIGITS else MAX_UINT64 + 1
+        if number <= MAX_UINT64:
+            return number
+        problem = "value out of range"
+    raise BadQuery(
+        f"Error decoding uint64 for '{name}': strconv.ParseUint: parsing {quote(value)}: {problem}"
+    )
+
+
+def quote(text: str) -> str:
+    """A string literal of Go."""
+    return f'"{"".join(map(_quote_character, text))}"'
+
+
+def _quote_character(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

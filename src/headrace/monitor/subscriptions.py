@@ -1,0 +1,49 @@
+"""How subscriptions are shown, and which part of a long list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.broker.connection import Connection
+from headrace.broker.info import GLOBAL_ACCOUNT
+from headrace.engine.interest import Subscription
+
+DEFAULT_LIST_SIZE = 1024
+
+ACCOUNT_LABELS = {"account": GLOBAL_ACCOUNT, "account_tag": GLOBAL_ACCOUNT}
+
+
+def subscriptions_of(connection: Connection) -> list[Subscription]:
+    """A copy: answers are sent in pieces, and subscriptions come and go in between."""
+    return list(connection.link.subscriptions.values())
+
+
+def list_subjects(connection: Connection) -> Iterator[str]:
+    return (show(subscription.subject) for subscription in subscriptions_of(connection))
+
+
+def list_details(connection: Connection) -> Iterator[dict[str, Any]]:
+    return (describe_subscription(one, connection.cid) for one in subscriptions_of(connection))
+
+
+def describe_subscription(subscription: Subscription, cid: int) -> dict[str, Any]:
+    described: dict[str, Any] = {"subject": show(subscription.subject)}
+    if subscription.queue:
+        described["qgroup"] = show(subscription.queue)
+    described["sid"] = show(subscription.sid)
+    described["msgs"] = subscription.delivered
+    if subscription.maximum:
+        described["max"] = subscription.maximum
+    described["cid"] = cid
+    return described
+
+
+def show(text: bytes) -> str:
+    """Peers may use any bytes in subjects; JSON may not."""
+    return text.decode(errors="replace")
+
+
+def page(offset: int, limit: int) -> tuple[int, int]:
+    """The offset and limit that are used for those that were asked for."""
+    return max(offset, 0), limit if limit > 0 else DEFAULT_LIST_SIZE

@@ -1,0 +1,102 @@
+"""/subsz: how the subscriptions are kept and, on demand, which ones there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from headrace.broker.broker import Broker
+from headrace.broker.connection import Connection
+from headrace.broker.info import GLOBAL_ACCOUNT
+from headrace.engine.interest import Subscription
+from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.monitor.formats import format_time, plain_number
+from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
+from headrace.monitor.subscriptions import ACCOUNT_LABELS, describe_subscription, page, subscriptions_of
+
+Found = tuple[Connection, list[Subscription]]
+
+NO_STATISTICS: dict[str, int | float] = {
+    "num_subscriptions": 0,
+    "num_cache": 0,
+    "num_inserts": 0,
+    "num_removes": 0,
+    "num_matches": 0,
+    "cache_hit_rate": 0,
+    "max_fanout": 0,
+    "avg_fanout": 0,
+}
+
+
+def answer_subsz(context: Context, query: Query) -> Answer:
+    context.request_counts["/subsz"] += 1
+    with_list = decode_bool(query, "subs")
+    offset, limit = page(decode_int(query, "offset"), decode_int(query, "limit"))
+    test = query.get("test", "")
+    if test and not is_publish_subject(test):
+        raise BadQuery(f"invalid test subject, must be valid publish subject: {test}")
+    broker = context.broker
+    is_known = query.get("acc", "") in ("", GLOBAL_ACCOUNT)
+    document: dict[str, Any] = {
+        "server_id": broker.server_id,
+        "now": format_time(time.time_ns()),
+        **(describe_interest(broker) if is_known else NO_STATISTICS),
+        "total": 0,
+        "offset": offset,
+        "limit": limit,
+    }
+    if with_list and is_known:
+        found = find_subscriptions(broker, test)
+        document["total"] = sum(len(subscriptions) for _, subscriptions in found)
+        if offset < document["total"]:
+            document["subscriptions_list"] = list_page(found, offset, limit)
+    return answer_document(document)
+
+
+def describe_interest(broker: Broker) -> dict[str, int | float]:
+    interest = broker.interest
+    cached = interest.cached_routes
+    largest, total = interest.cached_fanout
+    return {
+        "num_subscriptions": interest.count,
+        "num_cache": cached,
+        "num_inserts": interest.inserts,
+        "num_removes": interest.removes,
+        "num_matches": interest.matches,
+        "cache_hit_rate": plain_number(interest.cache_hits / interest.matches) if interest.matches else 0,
+        "max_fanout": largest,
+        "avg_fanout": plain_number(total / cached) if cached else 0,
+    }
+
+
+def find_subscriptions(broker: Broker, test: str) -> list[Found]:
+    """All subscriptions by connection, or those that a message to the subject `test` would match."""
+    connections = broker.connections.values()
+    if not test:
+        return [(connection, subscriptions_of(connection)) for connection in connections]
+    plain, queues = broker.interest.match(test.encode("utf-8", "surrogateescape"))
+    matching = set(plain).union(*queues)
+    return [
+        (connection, [one for one in subscriptions_of(connection) if one in matching])
+        for connection in connections
+    ]
+
+
+def list_page(found: list[Found], offset: int, limit: int) -> Iterator[dict[str, Any]]:
+    for connection, subscriptions in found:
+        if offset >= len(subscriptions):
+            offset -= len(subscriptions)
+            continue
+        for subscription in islice(subscriptions, offset, min(offset + limit, len(subscriptions))):
+            yield {**ACCOUNT_LABELS, **describe_subscription(subscription, connection.cid)}
+            limit -= 1
+        offset = 0
+        if not limit:
+            return
+
+
+def is_publish_subject(subject: str) -> bool:
+    """Whether it has neither empty tokens nor wildcards."""
+    return all(token and token not in ("*", ">") for token in subject.split("."))

@@ -1,0 +1,112 @@
+"""/varz: who the server is, what it was told and what it has done."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from typing import Any
+
+from headrace.broker.info import CLIENT_PROTOCOL, split_advertised
+from headrace.config.options import NATS_VERSION
+from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.monitor.formats import format_time, format_uptime, plain_number, to_nanoseconds
+from headrace.monitor.query import Query
+from headrace.monitor.usage import resident_bytes
+
+TLS_TIMEOUT_SECONDS = 2
+NO_STATISTICS = {"clients": 0, "routes": 0, "gateways": 0, "leafs": 0}
+
+
+def answer_varz(context: Context, query: Query) -> Answer:
+    context.request_counts["/varz"] += 1
+    return answer_document(describe_server(context))
+
+
+def describe_server(context: Context) -> dict[str, Any]:
+    """All keys of nats-server, in its order, but those that would be untrue (see docs/monitoring.md)."""
+    broker = context.broker
+    now = time.time_ns()
+    hub = broker.hub
+    return {
+        **_describe_settings(context),
+        "start": format_time(broker.started_at),
+        "now": format_time(now),
+        "uptime": format_uptime(now - broker.started_at),
+        "mem": resident_bytes(),
+        "cores": os.cpu_count(),
+        "gomaxprocs": 1,
+        "cpu": plain_number(context.processor_share.read()),
+        "connections": len(broker.connections),
+        "total_connections": broker.total_connections,
+        "routes": 0,
+        "remotes": 0,
+        "leafnodes": 0,
+        "in_msgs": hub.in_msgs,
+        "in_bytes": hub.in_bytes,
+        "in_client_msgs": hub.in_msgs,
+        "in_client_bytes": hub.in_bytes,
+        "out_msgs": hub.out_msgs,
+        "out_bytes": hub.out_bytes,
+        "out_client_msgs": hub.out_msgs,
+        "out_client_bytes": hub.out_bytes,
+        "slow_consumers": broker.slow_consumers,
+        "stale_connections": broker.stale_connections,
+        "stalled_clients": hub.stalls,
+        "subscriptions": broker.interest.count,
+        "http_req_stats": dict(sorted(context.request_counts.items())),
+        "config_load_time": format_time(broker.configured_at),
+        "config_digest": broker.options.config_digest,
+        **_describe_labels(context),
+        "slow_consumer_stats": {**NO_STATISTICS, "clients": broker.slow_consumers},
+        "stale_connection_stats": {**NO_STATISTICS, "clients": broker.stale_connections},
+        "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
+    }
+
+
+def _describe_settings(context: Context) -> dict[str, Any]:
+    broker = context.broker
+    options = broker.options
+    host, port = options.host, broker.port
+    if options.client_advertise:
+        host, port = split_advertised(options.client_advertise, port)
+    return {
+        "server_id": broker.server_id,
+        "server_name": options.server_name or broker.server_id,
+        "version": NATS_VERSION,
+        "proto": CLIENT_PROTOCOL,
+        "go": f"python{platform.python_version()}",
+        "host": host,
+        "port": port,
+        **({"auth_required": True} if broker.authenticator.required else {}),
+        "max_connections": options.max_connections,
+        **({"max_subscriptions": options.max_subscriptions} if options.max_subscriptions else {}),
+        "ping_interval": to_nanoseconds(options.ping_interval),
+        "ping_max": options.ping_max,
+        "http_host": options.monitor_host,
+        "http_port": options.http_port,
+        "http_base_path": "" if options.http_base_path == "/" else options.http_base_path,
+        "https_port": 0,
+        "auth_timeout": plain_number(options.auth_timeout),
+        "max_control_line": options.max_control_line,
+        "max_payload": options.max_payload,
+        "max_pending": options.max_pending,
+        "cluster": {},
+        "gateway": {},
+        "leaf": {},
+        "mqtt": {},
+        "websocket": {},
+        "jetstream": {},
+        "tls_timeout": TLS_TIMEOUT_SECONDS,
+        "write_deadline": to_nanoseconds(options.write_deadline),
+    }
+
+
+def _describe_labels(context: Context) -> dict[str, Any]:
+    options = context.broker.options
+    labels: dict[str, Any] = {}
+    if options.tags:
+        labels["tags"] = list(options.tags)
+    if options.metadata:
+        labels["metadata"] = dict(sorted(options.metadata.items()))
+    return labels

@@ -1,0 +1,146 @@
+"""`headrace serve`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Background, assert_one_error_line, run, started
+
+READY = "Ctrl-C stops the server"
+
+
+def url_of(server: Background) -> str:
+    found = re.search(r"is listening on (nats://\S+:\d+)\n", server.text)
+    assert found, server.text
+    return found.group(1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_how_to_try_it_and_what_it_did(number: signal.Signals) -> None:
+    with started("serve", "-p", "-1", ready=READY) as server:
+        url = url_of(server)
+        assert url.startswith("nats://127.0.0.1:")
+        assert f"headrace sub -s {url} 'greet.*'" in server.text
+        with started("sub", "-s", url, "greet.*", "-n", "1", ready="subscribed") as sub:
+            assert run("pub", "-s", url, "greet.anna", "Hello").code == 0
+            assert sub.process.wait(30) == 0
+        assert server.end(number) == 0
+        assert server.text.endswith("\nStopped: 2 connections served, 1 message in, 1 out.\n")
+        assert server.errors == ""
+
+
+def test_a_taken_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = run("serve", "-p", port)
+    assert_one_error_line(result, f"127.0.0.1:{port}", "address already in use", "-p")
+
+
+@pytest.mark.parametrize("port", ["65536", "-2", "nats", ""])
+def test_a_port_that_does_not_exist(port: str) -> None:
+    assert_one_error_line(run("serve", "--port", port), "--port", code=2)
+    assert_one_error_line(run("serve", "--monitor-port", port), "--monitor-port", code=2)
+
+
+def test_an_unknown_host() -> None:
+    assert_one_error_line(run("serve", "-p", "-1", "--host", "nothing.invalid"), "nothing.invalid")
+
+
+def test_a_configuration_file_that_is_not_there() -> None:
+    assert_one_error_line(run("serve", "--config", "/nowhere.conf"), "/nowhere.conf", "no such file")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("prot: 4222", '"prot"'), ("port: {", "file"), ("port: 99999", "99999"), ("tls: {}", "TLS")],
+)
+def test_a_mistake_in_a_configuration_file(tmp_path: Path, text: str, part: str) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(text)
+    assert_one_error_line(run("serve", "--config", str(config)), part)
+
+
+def test_options_win_over_the_configuration_file(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text("port: 1\nmax_payload: 100")
+    with started("serve", "--config", str(config), "--port", "-1", ready=READY) as server:
+        url = url_of(server)
+        assert url.startswith("nats://127.0.0.1:")
+        assert_one_error_line(run("pub", "-s", url, "x", "y" * 101), "larger than")
+        assert server.end() == 0
+
+
+def test_a_log_file_that_cannot_be_written() -> None:
+    assert_one_error_line(run("serve", "-p", "-1", "--log-file", "/nowhere/log"), "/nowhere/log")
+
+
+def test_the_log_file_has_the_whole_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with started("serve", "-p", "-1", "--log-file", str(path), ready=READY) as server:
+        assert server.end() == 0
+        assert server.errors == ""
+    log = path.read_text()
+    assert "[INF] Server is ready" in log
+    assert "[INF] Server Exiting.." in log
+
+
+def test_verbose_and_trace_go_to_stderr() -> None:
+    with started("serve", "-p", "-1", "-v", "--trace", ready=READY) as server:
+        assert run("pub", "-s", url_of(server), "x", "y").code == 0
+        server.wait_for("Client connection closed")
+        assert server.end() == 0
+        assert "[INF] Server is ready" in server.errors
+        assert "[DBG] " in server.errors
+        assert "[TRC] " in server.errors
+
+
+def test_other_machines_without_a_password_earn_a_warning() -> None:
+    with started("serve", "-p", "-1", "--host", "0.0.0.0", ready=READY) as server:
+        assert server.errors.startswith("headrace: warning: other machines may reach 0.0.0.0")
+        assert server.errors.count("\n") == 1
+        assert "-s nats://127.0.0.1:" in server.text
+        assert server.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("for_server", "for_client", "hint"),
+    [
+        ({"HEADRACE_TOKEN": "t0ken"}, {"NATS_TOKEN": "t0ken"}, "NATS_TOKEN"),
+        (
+            {"HEADRACE_USER": "anna", "HEADRACE_PASSWORD": "s3cret"},
+            {"NATS_USER": "anna", "NATS_PASSWORD": "s3cret"},
+            "NATS_PASSWORD",
+        ),
+    ],
+)
+def test_credentials_from_the_environment(
+    for_server: dict[str, str], for_client: dict[str, str], hint: str
+) -> None:
+    with started("serve", "-p", "-1", "--host", "0.0.0.0", ready=READY, **for_server) as server:
+        url = url_of(server).replace("0.0.0.0", "127.0.0.1")
+        assert hint in server.text
+        assert "warning" not in server.errors
+        assert_one_error_line(run("pub", "-s", url, "x", "y"), "credentials")
+        assert run("pub", "-s", url, "x", "y", **for_client).code == 0
+        assert server.end() == 0
+        assert not any(
+            secret in server.text + server.errors for secret in for_server.values() if secret != "anna"
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--user", "anna"),
+        ("--password", "x"),
+        ("--user", "anna", "--password", "x", "--token", "y"),
+        ("extra",),
+    ],
+)
+def test_options_that_do_not_go_together(arguments: tuple[str, ...]) -> None:
+    assert_one_error_line(run("serve", "-p", "-1", *arguments), "--help", code=2)

@@ -1,0 +1,146 @@
+"""Plays a session against a server and keeps what every connection received in every step, and whether it
+lives.
+
+`Stage` keeps one running server of each kind per settings text, because starting one takes longer than most
+sessions. Sessions on one server run one after another with fresh connections; the two servers of a comparison
+run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from tests.interop.normalise import Normaliser, without_pings
+from tests.interop.session import Session, Step
+from tests.interop.wire import Wire
+from tests.servers import Server, ServerKind, running_server
+
+SYNCHRONISED = b"PONG\r\nPONG\r\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one connection received during one step, and its fate: open, closed (by the server) or silent."""
+
+    connection: str
+    received: bytes
+    fate: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One step and all that it caused."""
+
+    step: Step
+    answers: tuple[Answer, ...]
+
+
+Transcript = tuple[Scene, ...]
+
+
+class _Play:
+    def __init__(self, server: Server, session: Session) -> None:
+        self._server = server
+        self._session = session
+        self._wires: dict[str, Wire] = {}
+        self._normalisers: dict[str, Normaliser] = {}
+
+    def run(self) -> Transcript:
+        try:
+            return tuple(self._scene(step) for step in self._session.steps)
+        finally:
+            for wire in self._wires.values():
+                wire.hang_up()
+
+    def _scene(self, step: Step) -> Scene:
+        if step.on not in self._wires:
+            self._open(step.on)
+        _ACTIONS[step.action](self, step, self._wires[step.on])
+        return Scene(step, tuple(self._answer(name, wire, step) for name, wire in self._wires.items()))
+
+    def _open(self, name: str) -> None:
+        self._wires[name] = Wire(self._server.host, self._server.port)
+        self._wires[name].read_line()
+        self._normalisers[name] = Normaliser(self._server.port, whole_info=self._session.whole_info)
+
+    def _answer(self, name: str, wire: Wire, step: Step) -> Answer:
+        received = wire.take().removesuffix(SYNCHRONISED)
+        if not self._session.keeps_pings:
+            received = without_pings(received)
+        received = self._normalisers[name].normalise(received, any_order=step.any_order)
+        fate = "closed" if wire.is_closed else "silent" if wire.is_silent else "open"
+        return Answer(name, b"" if self._session.only_closes else received, fate)
+
+    def _send(self, step: Step, wire: Wire) -> None:
+        wire.is_left_alone = False
+        wire.write(step.data, step.chunks)
+        wire.synchronise(step.data.upper().count(b"PING"))
+        # The sender's PONG says that its operations were carried out; only then can the others' be complete.
+        for other in self._wires.values():
+            if other is not wire and not (other.is_closed or other.is_left_alone):
+                other.synchronise()
+
+    def _part(self, step: Step, wire: Wire) -> None:
+        wire.is_left_alone = True
+        wire.write(step.data)
+        wire.drain()
+
+    def _quiet(self, step: Step, wire: Wire) -> None:
+        wire.read_until_quiet()
+
+    def _closed(self, step: Step, wire: Wire) -> None:
+        wire.read_until_closed()
+
+    def _hang_up(self, step: Step, wire: Wire) -> None:
+        wire.hang_up(step.data)
+
+    def _stall(self, step: Step, wire: Wire) -> None:
+        wire.is_left_alone = True
+
+
+_ACTIONS: dict[str, Callable[[_Play, Step, Wire], None]] = {
+    "send": _Play._send,
+    "part": _Play._part,
+    "quiet": _Play._quiet,
+    "closed": _Play._closed,
+    "hang_up": _Play._hang_up,
+    "stall": _Play._stall,
+}
+
+
+def replay(server: Server, session: Session) -> Transcript:
+    """Play the session; what the server answered, ready to be compared with another server's answers."""
+    return _Play(server, session).run()
+
+
+class Stage:
+    """Running servers, started when a session first needs them and stopped together at the end."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._servers: dict[tuple[ServerKind, str], Server] = {}
+
+    def __enter__(self) -> Stage:
+        self._pool = self._stack.enter_context(ThreadPoolExecutor(2))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def server(self, kind: ServerKind, settings: str) -> Server:
+        if (kind, settings) not in self._servers:
+            started = self._stack.enter_context(running_server(kind, settings))
+            self._servers[kind, settings] = started
+        return self._servers[kind, settings]
+
+    def compare(self, session: Session) -> tuple[Transcript, Transcript]:
+        """The transcripts of the reference and of the server under test."""
+        servers = [self.server(kind, session.settings) for kind in ("nats-server", "headrace")]
+        reference, ours = self._pool.map(replay, servers, [session, session])
+        return reference, ours

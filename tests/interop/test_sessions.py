@@ -1,0 +1,36 @@
+"""Every session is answered by headrace as it is by nats-server, and ends the same way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.catalogue import LATER_SESSIONS, SESSIONS
+from tests.interop.replay import Stage
+from tests.interop.session import Session
+from tests.interop.show import differences
+from tests.servers import running_server
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with Stage() as running:
+        yield running
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
+def test_headrace_answers_like_nats_server(stage: Stage, session: Session) -> None:
+    reference, ours = stage.compare(session)
+    difference = differences(reference, ours)
+    if difference:
+        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
+
+
+@pytest.mark.skipif("HEADRACE_SERVER" in os.environ, reason="about headrace itself")
+@pytest.mark.parametrize("settings", sorted({session.settings for session in LATER_SESSIONS}))
+def test_what_is_left_for_later_is_refused_and_not_ignored(settings: str) -> None:
+    """A server that ignored permissions would be worse than none. Once this fails, its sessions can move."""
+    with pytest.raises(RuntimeError, match="does not support"), running_server("headrace", settings):
+        pass

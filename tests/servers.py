@@ -1,0 +1,105 @@
+"""Real server processes for tests: nats-server (the reference) and headrace-server (ours), started the same
+way.
+
+    with running_server("headrace", config="max_payload: 100") as server:
+        socket.create_connection((server.host, server.port))
+        print(server.log())
+
+The environment variable HEADRACE_SERVER replaces the command behind "headrace", so that a suite can also be
+run against another build or, to test the suite itself, against nats-server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ServerKind = Literal["nats-server", "headrace"]
+
+HOST = "127.0.0.1"
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.01
+
+_LISTENING = re.compile(r"Listening for client connections on (?:\[?[^\s\]]+\]?):(\d+)")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: where it listens, its process and what it has logged so far."""
+
+    kind: ServerKind
+    host: str
+    port: int
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+
+def server_command(kind: ServerKind) -> list[str]:
+    """The command line that starts this kind of server, without options."""
+    if kind == "nats-server":
+        return [str(Path(sys.executable).parent / "nats-server")]
+    override = os.environ.get("HEADRACE_SERVER")
+    return shlex.split(override) if override else [sys.executable, "-m", "headrace.cli.nats_server"]
+
+
+@contextmanager
+def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()) -> Iterator[Server]:
+    """Start a server on a free loopback port and stop it at the end, whatever happens in between.
+
+    `config` is the text of a configuration file; `flags` come last on the command line, so they win.
+    Raises RuntimeError with the log when the server does not become ready.
+    """
+    with tempfile.TemporaryDirectory(prefix="headrace-test-") as directory:
+        command = [*server_command(kind), "-a", HOST, "-p", "-1"]
+        if config:
+            config_file = Path(directory, "server.conf")
+            config_file.write_text(config)
+            command += ["-c", str(config_file)]
+        log_file = Path(directory, "server.log")
+        with log_file.open("wb") as log:
+            process = subprocess.Popen([*command, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            port = _wait_until_ready(process, log_file)
+            yield Server(kind, HOST, port, process, log_file)
+        finally:
+            _stop(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> int:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        # The exit is looked at first: what the process wrote before it is then already in the log.
+        exited = process.poll() is not None
+        log = log_file.read_text(errors="replace")
+        listening = _LISTENING.search(log)
+        if listening and "Server is ready" in log:
+            return int(listening.group(1))
+        if exited:
+            break
+        time.sleep(POLL_SECONDS)
+    raise RuntimeError(
+        f"server did not become ready: {process.args!r}\n{log_file.read_text(errors='replace')}"
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,184 @@
+"""The documents tell the truth: options are documented, links lead somewhere, README commands do as shown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from headrace.cli.command import headrace
+from tests.cli.commands import SECONDS, environment
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+COMMANDS = sorted(headrace.commands.items())
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading, up to the next of the same level."""
+    level = heading.partition(" ")[0]
+    _, found, rest = f"\n{text}".partition(f"\n{heading}\n")
+    assert found, f"there is no {heading!r}"
+    return re.split(rf"^{level} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    for parameter in command.get_params(click.Context(command)):
+        if isinstance(parameter, click.Option):
+            yield parameter
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_every_option_is_documented(name: str, command: click.Command) -> None:
+    documented = section((ROOT / "docs" / "cli.md").read_text(), f"## headrace {name}")
+    names = {option for parameter in options_of(command) for option in parameter.opts} | {"-h", "--help"}
+    variables = {parameter.envvar for parameter in options_of(command) if isinstance(parameter.envvar, str)}
+    assert [name for name in sorted(names | variables) if f"`{name}`" not in documented] == []
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_only_options_that_exist_are_documented(name: str, command: click.Command) -> None:
+    documented = section((ROOT / "docs" / "cli.md").read_text(), f"## headrace {name}")
+    names = {option for parameter in options_of(command) for option in parameter.opts} | {"-h", "--help"}
+    mentioned = set(re.findall(r"`(--?[a-zA-Z][\w-]*)`", documented))
+    assert mentioned <= names
+
+
+def test_the_options_of_the_command_itself_are_documented() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text()
+    assert all(f"`{name}`" in text for option in options_of(headrace) for name in option.opts)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", path):
+            continue
+        assert (document.parent / path).exists(), f"{document.name}: {target}"
+        if anchor and not path:
+            headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def test_paths_in_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    package = ROOT / "src" / "headrace"
+    paths = re.findall(r"`((?:\w+/)+\w+\.\w+|\w+\.py)`", text)
+    assert len(paths) > 15
+    for path in paths:
+        places = (ROOT / path, package / path, package / "config" / path)
+        assert any(place.exists() for place in places), path
+
+
+# The quick start, as it stands in the README
+
+
+class Terminal:
+    """A command of the README, in the background; stdout and stderr go to one file, as on a screen."""
+
+    def __init__(self, command: list[str], path: Path, variables: dict[str, str]) -> None:
+        self._path = path
+        with path.open("wb") as screen:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=screen,
+                stderr=subprocess.STDOUT,
+                env=environment(**variables),
+            )
+
+    @property
+    def screen(self) -> str:
+        return self._path.read_text()
+
+    def wait_for(self, part: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        while part not in self.screen:
+            assert self.process.poll() is None, self.screen
+            assert time.monotonic() < deadline, self.screen
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(SECONDS) == 0, self.screen
+
+
+def code_blocks() -> list[tuple[str, str]]:
+    """Language and content of the blocks in the quick start that are meant to be run."""
+    text = section((ROOT / "README.md").read_text(), "## Quick start")
+    return re.findall(r"^```(console|python)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def split_session(block: str) -> list[tuple[str, str]]:
+    """Commands of a block, each with what is shown under it. The ^C is shown by the terminal."""
+    parts = re.split(r"^\$ (.+)\n", block.replace("^C\n", ""), flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
+    """Word for word, but for the port: 4222 may be in use on the machine that runs the tests."""
+    url = ""
+    expected: list[tuple[Terminal, str]] = []
+    ran = []
+    with contextlib.ExitStack() as stack:
+
+        def start(command: list[str], variables: dict[str, str]) -> Terminal:
+            terminal = Terminal(command, tmp_path / f"screen-{len(list(tmp_path.iterdir()))}", variables)
+            stack.callback(terminal.process.wait)
+            stack.callback(terminal.process.kill)
+            return terminal
+
+        for language, block in code_blocks():
+            if language == "python":
+                script = block.replace("nats.connect()", f"nats.connect({url!r})")
+                assert script != block
+                start([sys.executable, "-c", script], {}).wait_for("ready")
+                continue
+            for line, shown in split_session(block):
+                program, name, *arguments = shlex.split(line)
+                assert program == "headrace"
+                command = [sys.executable, "-m", "headrace", name, *arguments]
+                ran.append(name)
+                if name == "serve":
+                    terminal = start([*command, "-p", "-1"], {})
+                    terminal.wait_for("Ctrl-C stops")
+                    url = re.findall(r"nats://[\d.:]+", terminal.screen)[0]
+                    expected.append((terminal, shown))
+                elif name == "sub":
+                    terminal = start(command, {"NATS_URL": url})
+                    terminal.wait_for("subscribed")
+                    expected.append((terminal, shown))
+                else:
+                    screen = tmp_path / "foreground"
+                    foreground = Terminal(command, screen, {"NATS_URL": url})
+                    assert foreground.process.wait(SECONDS) == 0
+                    assert foreground.screen.removesuffix("\n") == shown.removesuffix(
+                        "\n"
+                    )  # --raw has no line end
+                    screen.unlink()
+        for terminal, shown in reversed(expected):
+            if shown.startswith("headrace: subscribed"):
+                terminal.wait_for(shown.splitlines()[-2])
+            terminal.end()
+            screen = terminal.screen.replace(f" -s {url}", "").replace(url.rpartition(":")[2], "4222")
+            assert screen == shown
+    assert ran == ["serve", "sub", "pub", "pub", "request"]
+
+
+def test_documents_name_no_machine() -> None:
+    for document in DOCUMENTS:
+        text = document.read_text()
+        assert os.path.expanduser("~/") not in text
+        assert "/work/" not in text

@@ -1,0 +1,183 @@
+"""The log: its lines, its files, and that it never blocks."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.logs import MAX_QUEUED_BYTES, Log, hide_secrets
+
+TIME = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}"
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def test_lines_look_like_those_of_nats_server(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), debug=True, trace=True)
+    log.info("one")
+    log.warn("two")
+    log.error("three")
+    log.debug("four")
+    log.trace("five")
+    log.fatal("six")
+    log.close()
+    pid = os.getpid()
+    labels = ["INF", "WRN", "ERR", "DBG", "TRC", "FTL"]
+    texts = ["one", "two", "three", "four", "five", "six"]
+    for line, label, text in zip(lines(tmp_path / "log"), labels, texts, strict=True):
+        assert re.fullmatch(rf"\[{pid}\] {TIME} \[{label}\] {text}", line)
+
+
+def test_without_logtime_only_the_time_is_missing(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log.info("  indented")
+    log.close()
+    assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF]   indented"]
+
+
+def test_debug_and_trace_are_off_unless_asked_for(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), logtime=False)
+    assert (log.debug_enabled, log.trace_enabled) == (False, False)
+    log.debug("no")
+    log.trace("no")
+    log.configure(path=str(tmp_path / "log"), logtime=False, debug=True)
+    log.debug("yes")
+    log.trace("no")
+    log.close()
+    assert lines(tmp_path / "log") == [f"[{os.getpid()}] [DBG] yes"]
+
+
+def test_a_text_from_a_peer_stays_on_its_line(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log.info("a\r\nb\x1b[31m\x00 é \udcff")
+    log.close()
+    assert (tmp_path / "log").read_bytes().split(b"] ")[-1] == "a\\r\\nb\\x1b[31m\\x00 é \\udcff\n".encode()
+
+
+def test_secrets_of_a_connect_are_hidden() -> None:
+    arguments = '{"user":"me","pass":"hunter\\"2","auth_token" : "hunter2","jwt":"hunter2","name":"x"}'
+    hidden = hide_secrets(arguments)
+    assert "hunter" not in hidden
+    assert '"user":"me"' in hidden
+    assert '"name":"x"' in hidden
+    assert "hunter2" not in hide_secrets('{"pass":"hunter2')
+
+
+def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"error opening file: open .*: no such file or directory"):
+        Log(path=str(tmp_path / "none" / "log"))
+    log = Log(path=str(tmp_path / "log"), logtime=False)
+    with pytest.raises(ConfigError):
+        log.configure(path=str(tmp_path / "none" / "log"))
+    log.info("still here")
+    log.close()
+    assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF] still here"]
+
+
+def test_reopen_goes_on_in_a_new_file_after_a_move(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log.info("before")
+    assert log.flush()
+    (tmp_path / "log").rename(tmp_path / "old")
+    log.info("to the old one")
+    log.reopen()
+    log.info("after")
+    log.close()
+    prefix = f"[{os.getpid()}] [INF] "
+    assert lines(tmp_path / "old") == [prefix + "before", prefix + "to the old one"]
+    assert lines(tmp_path / "log") == [prefix + "File log re-opened", prefix + "after"]
+
+
+def test_configure_moves_to_another_file(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "one"), logtime=False)
+    log.info("one")
+    log.configure(path=str(tmp_path / "two"), logtime=False)
+    log.info("two")
+    log.close()
+    assert [len(lines(tmp_path / name)) for name in ("one", "two")] == [1, 1]
+
+
+def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"), size_limit=200, max_files=3)
+    (tmp_path / "log.other").write_text("not ours")
+    for number in range(40):
+        log.info(f"line {number}")
+        assert log.flush()
+    log.close()
+    backups = sorted(
+        path for path in tmp_path.iterdir() if re.fullmatch(r"log\.\d{4}(\.\d\d){5}\.\d{9}", path.name)
+    )
+    assert len(backups) == 2
+    assert (tmp_path / "log.other").exists()
+    assert "Rotated log, backup saved as" in lines(tmp_path / "log")[0]
+    text = "".join(path.read_text() for path in [*backups, tmp_path / "log"])
+    written = [int(number) for number in re.findall(r"line (\d+)", text)]
+    assert written == list(range(written[0], 40))
+
+
+def test_a_closed_log_takes_lines_without_complaint(tmp_path: Path) -> None:
+    log = Log(path=str(tmp_path / "log"))
+    log.close()
+    log.info("too late")
+    log.close()
+    assert lines(tmp_path / "log") == []
+
+
+# Run in a process of its own, whose stderr is a pipe. It says on stdout when it has logged all.
+FLOOD = f"""
+import sys
+from headrace.logs import Log
+log = Log(logtime=False)
+log.info("first")
+line = "x" * 1000
+for _ in range(2 * {MAX_QUEUED_BYTES} // 1000):
+    log.info(line)
+print("logged", flush=True)
+sys.stdin.readline()
+assert log.flush(30)
+log.info("last")
+log.close(30)
+"""
+
+
+def start(script: str) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_pipe_that_nobody_reads_does_not_block_and_losses_are_counted() -> None:
+    with start(FLOOD) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "logged\n"  # with nothing of its stderr read
+        _, errors = process.communicate("go on\n", timeout=50)
+    assert process.returncode == 0
+    written = errors.splitlines()
+    dropped = [int(count) for count in re.findall(r"\[WRN\] (\d+) log lines were dropped", errors)]
+    whole = sum(line.endswith("x" * 1000) for line in written)
+    assert whole + sum(dropped) == 2 * MAX_QUEUED_BYTES // 1000
+    assert sum(dropped) > 0
+    assert written[0].endswith("[INF] first")
+    assert written[-1].endswith("[INF] last")
+
+
+def test_a_process_ends_although_nobody_reads_its_log() -> None:
+    script = FLOOD.replace("assert log.flush(30)", "").replace("log.close(30)", "log.close(0.1)")
+    with start(script) as process:
+        assert process.stdin is not None
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.wait(40) == 0
+        process.kill()
+
+
+def test_a_closed_stderr_does_no_harm() -> None:
+    script = "import os; os.close(2)\nfrom headrace.logs import Log\nlog = Log()\n"
+    script += "log.info('x')\nlog.close()\nprint('fine')"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
+    assert (result.returncode, result.stdout) == (0, "fine\n")
