@@ -128,7 +128,6 @@ def test_a_taken_port_is_fatal(launch: Launch) -> None:
     assert "Traceback" not in second.text()
 
 
-@pytest.mark.xfail(strict=True, reason="an OSError of _write_files ends in a traceback")
 def test_a_pid_file_that_cannot_be_written_is_fatal(launch: Launch, tmp_path: Path) -> None:
     server = launch("-P", str(tmp_path / "missing" / "pid"))
     assert server.exit_code() == 1
@@ -136,7 +135,6 @@ def test_a_pid_file_that_cannot_be_written_is_fatal(launch: Launch, tmp_path: Pa
     assert "Traceback" not in server.text()
 
 
-@pytest.mark.xfail(strict=True, reason="an OSError of _write_files ends in a traceback")
 def test_a_ports_file_that_cannot_be_written_is_only_an_error(launch: Launch, tmp_path: Path) -> None:
     server = launch("--ports_file_dir", str(tmp_path / "missing"))
     port = server.until_ready()

@@ -38,7 +38,7 @@ async def test_subscriptions(start: Start) -> None:
 async def test_subject_tokens(start: Start) -> None:
     client = await start(max_subscription_tokens=3).raw(name="x")
     (answer,) = await client.ask(b"SUB a.b.c 1\r\nSUB a.b.c.d 2\r\n")
-    assert answer.argument == b"'Permissions Violation for Subscription to \"a.b.c.d\"'"
+    assert answer.argument == b"'Permissions Violation for Subscription to \"a.b.c.d\", too many tokens'"
 
 
 async def test_control_line(start: Start) -> None:
@@ -181,8 +181,7 @@ def test_without_descriptors_the_listener_backs_off_and_comes_back() -> None:
         [sys.executable, "-c", OUT_OF_DESCRIPTORS], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (0, "served 6\n"), done.stderr
-    # It has tried about ten times a second, and has not spun.
-    assert 1 <= done.stderr.count("Cannot accept connections for now: Too many open files") <= 40
+    assert done.stderr.count("Cannot accept connections for now: too many open files") == 1
 
 
 async def test_many_connections_at_once_are_all_accepted(start: Start) -> None:

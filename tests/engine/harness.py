@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from headrace.engine.hub import Hub, Link
+from headrace.engine.hub import Hub
 from headrace.engine.interest import Interest, InvalidSubject
+from headrace.engine.outboxes import Link
 from tests.frames import Frame, read_frames
 
 MIB = 1024 * 1024

@@ -161,9 +161,6 @@ def test_one_stuck_receiver_does_not_stall_the_others(bench: Bench) -> None:
     assert bench.hub.stalls < 10
 
 
-@pytest.mark.xfail(
-    strict=True, reason="above three quarters of max_pending every single message costs its publisher a stall"
-)
 def test_a_nearly_full_receiver_costs_one_stall_per_read_not_per_message() -> None:
     with bench(max_pending=4 * MIB) as made:
         stuck, healthy = made.subscriber(b"foo"), made.subscriber(b"foo")
@@ -206,9 +203,6 @@ def test_the_sum_of_what_all_receivers_wait_for_stays_near_the_budget(bench: Ben
     assert all(peer.owner.closed is None for peer in receivers)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="over budget no publisher is read at all until it falls, although _ease has given up"
-)
 def test_many_stuck_receivers_do_not_stop_publishers_to_others(bench: Bench) -> None:
     stuck = [bench.subscriber(b"foo", buffer_bytes=8192) for _ in range(BUDGET // FAIR_SHARE + 10)]
     flood, healthy, other = bench.connect(), bench.subscriber(b"bar"), bench.connect()
@@ -240,8 +234,8 @@ def test_a_peer_that_leaves_over_budget_is_let_go(bench: Bench) -> None:
     while time.monotonic() < end and leaving.owner.closed is None:
         if bench.is_ready(0.02):
             bench.hub.poll()
+    assert bench.hub.stalls - stalls < 100  # each of them also leaves an entry in the list of paused links
     assert leaving.owner.closed == "Client Closed"
-    assert bench.hub.stalls - stalls < 100
 
 
 def test_a_peer_that_leaves_while_it_is_paused_is_heard_to_the_end(bench: Bench) -> None:
@@ -314,7 +308,6 @@ def test_writes_expire_only_where_something_waits(bench: Bench) -> None:
     assert idle.owner.closed is None
 
 
-@pytest.mark.xfail(strict=True, reason="outside of a poll the hub's clock stands still")
 def test_the_write_deadline_counts_from_the_write(bench: Bench) -> None:
     peer = bench.connect()
     time.sleep(0.2)  # a quiet server: no poll in between

@@ -192,7 +192,6 @@ def test_the_control_line_limit_can_change_between_polls(bench: Bench) -> None:
     assert [event[3] for event in peer.owner.events if event[0] == "subscribe"] == [b"1", b"2"]
 
 
-@pytest.mark.xfail(strict=True, reason="128 bytes are shown, however few there are")
 def test_a_violation_shows_nothing_but_what_the_peer_sent() -> None:
     with bench(max_control_line=100) as small:
         small.connect().send(message(b"foo", b"the secret of somebody else" * 20))
@@ -214,9 +213,6 @@ def test_spaces_after_an_operation_are_not_kept(bench: Bench, operation: bytes) 
     peer.send(b"PING\r\n" if operation == b"CONNECT" else b"foo 0\r\n")
 
 
-@pytest.mark.xfail(
-    run=False, reason="writes below the shared buffer: the headroom is not checked in _readable"
-)
 @pytest.mark.parametrize("operation", [b"PUB", b"SUB", b"HPUB", b"CONNECT"])
 def test_many_spaces_before_a_line_that_is_cut_do_not_overrun_the_headroom(
     bench: Bench, operation: bytes
