@@ -155,7 +155,6 @@ def test_a_longer_time_holds_for_those_that_start_later(run: Run) -> None:
     assert run(body) == [("a", 2.0), ("b", 5.0)]
 
 
-@pytest.mark.xfail(strict=True, reason="a shorter time, as after a reload, waits behind the longer ones")
 def test_a_shorter_time_holds_for_those_that_start_later(run: Run) -> None:
     async def body(bell: Bell) -> None:
         timers = EqualTimers(100.0, bell)
@@ -167,7 +166,6 @@ def test_a_shorter_time_holds_for_those_that_start_later(run: Run) -> None:
     assert ("b", 1.0) in run(body)
 
 
-@pytest.mark.xfail(strict=True, reason="nothing arms the timer again when a callback raises")
 def test_an_item_that_raises_does_not_stop_the_others(run: Run) -> None:
     async def body(bell: Bell) -> None:
         def ring(item: str) -> None:

@@ -212,7 +212,7 @@ def test_a_bug_in_on_closed_is_reported_and_the_others_are_closed() -> None:
         assert made.interest.count == 0
 
 
-@pytest.mark.xfail(strict=True, reason="a bug in on_bug escapes from poll and leaves other links half closed")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the one place it can go
 def test_a_bug_in_on_bug_does_not_escape() -> None:
     with bench() as made:
         failing = made.attach(Failing("on_pong", "on_bug", "on_closed"))
@@ -225,7 +225,6 @@ def test_a_bug_in_on_bug_does_not_escape() -> None:
         assert made.hub.links == {}
 
 
-@pytest.mark.xfail(strict=True, reason="the publisher is closed for a bug in the owner of a receiver")
 def test_a_bug_in_the_trace_of_a_receiver_does_not_close_the_publisher() -> None:
     with bench() as made:
         receiver, publisher = made.subscriber(b"foo", owner=Failing("on_trace")), made.connect()
@@ -234,7 +233,6 @@ def test_a_bug_in_the_trace_of_a_receiver_does_not_close_the_publisher() -> None
         assert publisher.owner.closed is None
 
 
-@pytest.mark.xfail(run=False, reason="uses a freed Link: Hub.expired is not emptied when a delivery raises")
 def test_a_subscription_that_expired_in_a_failed_delivery_is_let_go() -> None:
     with bench() as made:
         receiver = made.subscriber(b"foo", owner=Failing("on_trace"))

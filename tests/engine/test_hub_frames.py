@@ -199,7 +199,7 @@ def test_a_violation_shows_nothing_but_what_the_peer_sent() -> None:
         peer.send(b"SUB " + b"s" * 110)
         ((_, kind, detail),) = peer.owner.events
         assert kind == "control_line"
-        assert set(detail) == set(b"s")
+        assert detail == b"SUB"
 
 
 @pytest.mark.parametrize("operation", [b"PUB", b"SUB", b"HPUB", b"CONNECT", b"UNSUB"])

@@ -300,7 +300,6 @@ def test_a_deep_subject(trie: Trie) -> None:
     assert trie.interest.node_count == 0
 
 
-@pytest.mark.xfail(strict=True, reason="the cache bounds the number of routes, not their bytes")
 def test_cached_routes_take_bounded_memory(trie: Trie) -> None:
     """A peer chooses the subjects: ever new ones must not make the server keep ever more."""
     for _ in range(1000):

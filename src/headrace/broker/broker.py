@@ -28,6 +28,7 @@ from headrace.logs import Log
 FIRST_PING_SECONDS = 2.0
 WRITE_CHECKS_PER_DEADLINE = 5
 LONGEST_WRITE_CHECK_SECONDS = 1.0
+LONGEST_DRAIN_PAUSE_SECONDS = 1.0
 
 
 class Broker:
@@ -100,8 +101,9 @@ class Broker:
             self._write_check.cancel()
         for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
             timers.stop_all()
-        asyncio.get_running_loop().remove_reader(self.hub.fileno())
-        self.hub.close()
+        if self.hub.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self.hub.fileno())
+            self.hub.close()
 
     async def drain(self) -> None:
         """Lame duck: take no new clients, tell the others, then close them one by one over the given time."""
@@ -114,10 +116,11 @@ class Broker:
         await asyncio.sleep(options.lame_duck_grace_period if self.connections else 0)
         remaining = list(self.connections.values())
         spread = max(options.lame_duck_duration - options.lame_duck_grace_period, 1.0)
-        for connection in remaining:
+        for place, connection in enumerate(remaining):
+            if place:
+                await asyncio.sleep(min(spread / len(remaining), LONGEST_DRAIN_PAUSE_SECONDS))
             connection.link.close("Server Shutdown")
             self.hub.flush()
-            await asyncio.sleep(spread / len(remaining))
 
     def reload(self, options: Options, *, auth_changed: bool, info_changed: bool) -> None:
         """Take over changed options; what a reload may change has been checked before."""

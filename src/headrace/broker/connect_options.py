@@ -9,6 +9,9 @@ import msgspec
 
 from headrace.errors import ProtocolError
 
+REDACTED = "[REDACTED]"
+SECRET_FIELDS = frozenset({"pass", "auth_token", "jwt", "sig", "nkey", "proxy_sig"})
+
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -60,6 +63,18 @@ def read_connect(line: bytes, before: ConnectOptions) -> ConnectOptions:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         # Not the text itself: it holds credentials.
         raise ProtocolError(f"CONNECT cannot be read: {type(error).__name__}") from None
+
+
+def redact_connect(line: bytes) -> bytes:
+    """A CONNECT fit for a log: secrets are hidden, and all of it if it cannot be told where they are."""
+    try:
+        fields = read_json(line)
+        if not isinstance(fields, dict):
+            return REDACTED.encode()
+        shown = {name: REDACTED if name.lower() in SECRET_FIELDS else value for name, value in fields.items()}
+        return json.dumps(shown, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):
+        return REDACTED.encode()
 
 
 def check_info(line: bytes) -> None:

@@ -7,14 +7,13 @@ is not a message; they run inside the engine's tick, so what they send leaves at
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 import traceback
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from headrace.accounts.authentication import Authenticator
-from headrace.broker.connect_options import ConnectOptions, check_info, read_connect
+from headrace.broker.connect_options import ConnectOptions, check_info, read_connect, redact_connect
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS, encode_error, quote
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 OK = b"+OK\r\n"
 PING = b"PING\r\n"
 SYSTEM_QUEUE = b"_sys_"
-SECRET_FIELDS = re.compile(
-    rb'("?\s*(?:auth_token|pass|sig|nkey|jwt)\w*"?\s*[:=]\s*"?)[^",\r\n}]*', re.IGNORECASE
-)
 RTT_INTERVAL_SECONDS = 3600.0
 
 
@@ -91,9 +87,7 @@ class Connection:
         self.link = link
         link.trace(server.options.trace)
         link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
-        if server.authenticator.required:
-            link.await_authentication(True)
-            server.auth_timers.start(self)
+        self._await_credentials()
         server.first_ping_timers.start(self)
         server.log.debug(f"{self} - Client connection created")
 
@@ -169,6 +163,8 @@ class Connection:
     def on_violation(self, kind: str, detail: bytes) -> None:
         violation = VIOLATIONS[kind]
         if violation.is_logged:
+            if kind == "parse":  # whatever follows the word may be a CONNECT with a typing error, and secrets
+                detail = detail.partition(b" ")[0].partition(b"{")[0]
             shown = f": {detail.decode(errors='replace')!r}" if detail else ""
             self._server.log.error(f"{self} - {violation.text or violation.close_reason}{shown}")
         if violation.text:
@@ -178,7 +174,7 @@ class Connection:
 
     def on_trace(self, direction: Literal["in", "out"], operation: bytes, argument: bytes) -> None:
         if operation == b"CONNECT":
-            argument = SECRET_FIELDS.sub(rb"\1[REDACTED]", argument)
+            argument = redact_connect(argument)
         arrow = "<<-" if direction == "in" else "->>"
         if operation == b"MSG_PAYLOAD":
             text = f"MSG_PAYLOAD: [{self._traced_payload(argument)}]"
@@ -214,10 +210,11 @@ class Connection:
 
     def check_again(self) -> None:
         """Credentials have changed: close the connection if it would not be admitted any more."""
+        server = self._server
         if not self.link.connected:
-            return
-        if self._server.authenticator.is_slow:
-            self._server.in_background(self._check_again_in_thread())
+            self._await_credentials()
+        elif server.authenticator.is_slow:
+            server.in_background(self._check_again_in_thread())
         elif self._authenticate() is None:
             self.on_violation("authorization", b"")
 
@@ -239,6 +236,13 @@ class Connection:
         self._server.ping_timers.start(self)
 
     # -- authentication
+
+    def _await_credentials(self) -> None:
+        """Nothing but CONNECT is taken from now on, and not for long, if the server wants credentials."""
+        required = self._server.authenticator.required
+        self.link.await_authentication(required)
+        if required:
+            self._server.auth_timers.start(self)
 
     def _authenticate(self) -> str | None:
         options = self.options

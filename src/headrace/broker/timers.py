@@ -19,10 +19,26 @@ class EqualTimers(Generic[Item]):
     """Calls `callback(item)` for each item `seconds` after it was started, unless it was stopped before."""
 
     def __init__(self, seconds: float, callback: Callable[[Item], None]) -> None:
-        self.seconds = seconds
+        self._seconds = seconds
         self._callback = callback
         self._due: OrderedDict[Item, float] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def seconds(self) -> float:
+        """A shorter time holds for the timers that run, too: they end no later than ones started now."""
+        return self._seconds
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+        latest = asyncio.get_running_loop().time() + seconds
+        for item, due in self._due.items():
+            self._due[item] = min(due, latest)
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        self._arm()
 
     def start(self, item: Item) -> None:
         """Start, or start again, the timer of an item."""
@@ -55,5 +71,9 @@ class EqualTimers(Generic[Item]):
             if due > now:
                 break
             del self._due[item]
-            self._callback(item)
+            try:
+                self._callback(item)
+            except Exception:
+                self._arm()
+                raise
         self._arm()

@@ -33,6 +33,8 @@ cdef class Hub(Outboxes):
 
     cdef int _end_tick(self) except -1
     cdef int _readable(self, Link link) except -1
+    cdef int _hung_up(self, Link link) except -1
+    cdef int _read(self, Link link) except -1
     cdef int _read_long_frame(self, Link link) except -1
     cdef int _nothing_read(self, Link link, Py_ssize_t count) except -1
     cdef int _keep(self, Link link, const char *start, const char *end) except -1

@@ -125,7 +125,9 @@ cdef class Hub(Outboxes):
                     try:
                         if events[k].events & EPOLLOUT and not link.flags & CLOSED:
                             self.flush_link(link)
-                        if events[k].events & (EPOLLIN | EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
+                        if events[k].events & (EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
+                            self._hung_up(link)
+                        elif events[k].events & EPOLLIN and not link.flags & CLOSED:
                             self._readable(link)
                     except Exception as error:
                         self.report_bug(link, error)
@@ -173,13 +175,21 @@ cdef class Hub(Outboxes):
     # -- reading ------------------------------------------------------------------------------------------------
 
     cdef int _readable(self, Link link) except -1:
-        cdef char *start
-        cdef Py_ssize_t count
-        if link.flags & PAUSED:
-            # Only an error or a hang-up is reported for a link that is not listened to: no use in waiting on.
-            return self.resume(link)
         if link.in_msgs and self.fair_total > BUDGET:
             return self.pause(link)
+        return self._read(link)
+
+    cdef int _hung_up(self, Link link) except -1:
+        """The peer is gone, which is reported even for a link that is paused: hear what it had still to say."""
+        if link.flags & PAUSED:
+            self.resume(link)
+        if link.flags & (CLOSED | PAUSED):
+            return 0
+        return self._read(link)
+
+    cdef int _read(self, Link link) except -1:
+        cdef char *start
+        cdef Py_ssize_t count
         if link.frame_total:
             return self._read_long_frame(link)
         count = read(link.fd, self.buffer + self.headroom, READ_SIZE)
@@ -309,7 +319,7 @@ cdef class Hub(Outboxes):
         newline = <char *> memchr(argument + 1, c'\n', end - argument - 1)
         if newline == NULL:
             if end - argument > self.control_line_limit + 1:
-                self._violation(link, 'control_line', argument[:min(end - argument, 128)])
+                self._violation(link, 'control_line', NAMES[operation])
                 return end
             return at
         argument_end = newline
@@ -318,7 +328,7 @@ cdef class Hub(Outboxes):
         elif memchr(argument + 1, c'\r', newline - argument - 1) != NULL:
             argument_end -= 1
         if argument_end - argument > self.control_line_limit:
-            self._violation(link, 'control_line', argument[:min(end - argument, 128)])
+            self._violation(link, 'control_line', NAMES[operation])
             return end
         if operation == PUB or operation == HPUB or operation == HMSG:
             return self._publish_frame(link, operation, at, argument, argument_end, newline + 1, end)
@@ -591,8 +601,11 @@ cdef class Hub(Outboxes):
                              Message *message) except -1:
         cdef const char *line_end = <const char *> memchr(message.rest, c'\r', message.rest_length)
         line = prefix[:prefix_length] + message.rest[:line_end - message.rest]
-        receiver.owner.on_trace('out', b'', line)
-        receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
+        try:
+            receiver.owner.on_trace('out', b'', line)
+            receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
+        except Exception as error:
+            self.report_bug(receiver, error)
         return 0
 
     cdef int _answer_no_responders(self, Link link, Message *message) except -1:
@@ -622,6 +635,8 @@ cdef class Hub(Outboxes):
         cdef Subscription subscription
         cdef Link receiver
         for subscription in self.expired:
+            if subscription.node == NULL:
+                continue         # its link has been closed since, and may be gone
             receiver = <Link> subscription.receiver
             receiver.interest.remove(subscription)
             receiver.subscriptions.pop(subscription.sid, None)
@@ -672,7 +687,7 @@ cdef class Hub(Outboxes):
             try:
                 link.owner.on_closed(link.close_reason)
             except Exception as error:
-                link.owner.on_bug(error)
+                tell_owner(link.owner, error)
         return 0
 
 

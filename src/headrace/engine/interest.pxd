@@ -43,6 +43,7 @@ cdef struct Group:
 
 cdef struct Route:
     uint64_t hash
+    size_t size                    # of this block of memory
     uint64_t validated             # the wildcard change up to which this route is known to hold
     uint32_t subject_length
     uint32_t target_count          # members of queue groups not among them
@@ -61,6 +62,8 @@ cdef class Interest:
     cdef uint64_t table_used
     cdef uint64_t seed
     cdef Route **routes            # direct-mapped: one place per hash
+    cdef size_t route_bytes
+    cdef uint64_t hand             # the next place to empty when routes take too much memory
     cdef Route *latest             # the route of the last lookup, which is most often that of the next one, too
     cdef list changed_patterns     # the last wildcard subjects whose interest changed, by change number
     cdef uint64_t wildcard_changes

@@ -14,6 +14,7 @@ Routes. Matching a subject gives a Route: the subscriptions that match, laid out
 copies. Subscribers that would get byte for byte the same frame (same subject, same sid) form a group, whose frame is
 written once for all of them. Routes are kept in a direct-mapped table: one place per hash, the newest wins. It needs
 no eviction policy, and its size bounds the memory that a peer can make us spend by publishing to ever new subjects.
+(Routes to many receivers are long: past ROUTE_BYTES together, places are emptied in turn.)
 
 A route is dropped exactly when interest that matches it changes:
   - a change of a literal subject concerns one place of the table;
@@ -32,6 +33,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 import os
 
 cdef uint64_t ROUTE_PLACES = 8192          # a power of two
+cdef size_t ROUTE_BYTES = 16 * 1024 * 1024   # of all cached routes together
 cdef uint64_t JOURNAL = 64                   # wildcard changes that a cached route can catch up with
 cdef uint64_t FIRST_TABLE = 64
 
@@ -366,12 +368,19 @@ cdef class Interest:
                     return route
             self._drop(place)
         route = self._build(subject, length, hashed)
+        self.route_bytes += route.size
+        while self.route_bytes > ROUTE_BYTES and self.route_bytes > route.size:
+            self._drop(self.hand)
+            self.hand = (self.hand + 1) & (ROUTE_PLACES - 1)
         self.routes[place] = self.latest = route
         return route
 
     cdef void _drop(self, uint64_t place) noexcept:
+        if self.routes[place] == NULL:
+            return
         if self.latest == self.routes[place]:
             self.latest = NULL
+        self.route_bytes -= self.routes[place].size
         PyMem_Free(self.routes[place])
         self.routes[place] = NULL
 
@@ -464,6 +473,7 @@ cdef class Interest:
             raise MemoryError
         memset(route, 0, sizeof(Route))
         route.hash = hashed
+        route.size = size
         route.validated = self.wildcard_changes
         route.subject_length = length
         route.target_count = plain_count

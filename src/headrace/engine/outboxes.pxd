@@ -79,7 +79,8 @@ cdef class Outboxes:
     cdef readonly dict links       # fd -> Link
     cdef readonly long long stalls
     cdef public long long max_payload
-    cdef public long long max_pending
+    cdef long long pending_limit
+    cdef Py_ssize_t soft_backlog   # past this a receiver is congested
 
     cdef int resume(self, Link link) except -1
     cdef int report_bug(self, Link link, object error) except -1
@@ -103,6 +104,8 @@ cdef class Outboxes:
     cdef int ease(self) except -1
     cdef int arm_timer(self, double seconds) except -1
 
+
+cdef void tell_owner(object owner, object error) noexcept
 
 cdef inline int give_span(Outboxes outboxes, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1:
     """Hand a range of the arena to a receiver: the one step that is taken for every message delivered."""

@@ -13,7 +13,7 @@ backlog that was written out is freed. That is why an idle connection holds no b
 
 Backpressure. A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before,
 publishers wait, so that memory does not grow. They are not read
-  - while one of their receivers is congested: more than SOFT_BACKLOG waits for it;
+  - while one of their receivers is congested: more than SOFT_BACKLOG (or 75 % of max_pending) waits for it;
   - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting.
 Nobody waits for a receiver that is slow: one that took less than SLOW_BYTES in a window of WINDOW_SECONDS while
 publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The rate
@@ -140,6 +140,11 @@ cdef class Link:
         self.subscriptions.clear()
 
 
+cdef void tell_owner(object owner, object error) noexcept:
+    """Report a bug. If even that fails, Python prints it as an exception that nobody can handle."""
+    owner.on_bug(error)
+
+
 cdef class Outboxes:
     """What every link has to send, and who has to wait for whom. The hub adds reading, parsing and delivering."""
 
@@ -169,16 +174,22 @@ cdef class Outboxes:
         PyMem_Free(self.arena)
         PyMem_Free(self.dirty)
 
+    @property
+    def max_pending(self):
+        return self.pending_limit
+
+    @max_pending.setter
+    def max_pending(self, long long limit):
+        self.pending_limit = limit
+        self.soft_backlog = min(SOFT_BACKLOG, limit // 4 * 3)
+
     cdef int resume(self, Link link) except -1:
         raise NotImplementedError
 
     cdef int report_bug(self, Link link, object error) except -1:
         """A mistake of ours in one connection must not reach the others: tell the owner, close the link."""
-        try:
-            link.owner.on_bug(error)
-        finally:
-            self.close_link(link, 'Internal Error')
-        return 0
+        tell_owner(link.owner, error)
+        return self.close_link(link, 'Internal Error')
 
     cdef int close_link(self, Link link, object reason) except -1:
         """Mark a link as closed. Its socket is closed at the end of the tick, when nobody walks over it any more."""
@@ -359,19 +370,19 @@ cdef class Outboxes:
     cdef int weigh(self, Link link, Py_ssize_t before) except -1:
         """The bytes that wait for a full socket have changed: keep the sums, and judge the receiver."""
         cdef Py_ssize_t waiting = link.backlog_tail - link.backlog_head
-        if waiting > self.max_pending:
+        if waiting > self.pending_limit:
             self.close_link(link, 'Slow Consumer (Pending Bytes)')
         if link.flags & SLOW:
-            if waiting >= SOFT_BACKLOG // 2:
+            if waiting >= self.soft_backlog // 2:
                 return 0
             link.flags &= ~(<uint32_t> SLOW)
             before = 0
         self.fair_total += min(waiting, FAIR_SHARE) - min(before, FAIR_SHARE)
-        if waiting > SOFT_BACKLOG:
+        if waiting > self.soft_backlog:
             if not link.flags & CONGESTED:
                 link.flags |= CONGESTED
                 self.congested += 1
-        elif waiting < SOFT_BACKLOG // 2:
+        elif waiting < self.soft_backlog // 2:
             self.clear_congestion(link)
         return 0
 
