@@ -9,7 +9,7 @@ bounded in bytes. When it is full, lines are dropped and counted, and the count 
 is room again.
 
 A line is one line: control characters in a text, which may come from a peer, are shown as escapes. Callers
-keep secrets out of texts; `hide_secrets` does it for CONNECT arguments.
+keep secrets out of texts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,6 @@ STDERR = 2
 
 _COLORS = {"INF": "32", "DBG": "36", "WRN": "0;93", "ERR": "31", "FTL": "31", "TRC": "33"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_SECRETS = re.compile(r'("(?:pass|auth_token|jwt|sig|nkey)"\s*:\s*)"(?:[^"\\]|\\.)*"?')
-
-
-def hide_secrets(connect_arguments: str) -> str:
-    """The JSON of a CONNECT with its secrets replaced, fit for a trace line."""
-    return _SECRETS.sub(r'\1"[REDACTED]"', connect_arguments)
 
 
 class _Output:

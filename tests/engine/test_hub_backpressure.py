@@ -349,3 +349,16 @@ def test_publishers_wait_before_a_small_max_pending_is_reached() -> None:
             publisher.send_some(message(b"foo", b"x" * 1000) * 20)
             made.hub.poll()
         assert made.hub.stalls > 0
+
+
+def test_a_hub_that_never_waits_drops_what_is_for_a_congested_receiver() -> None:
+    with bench(max_pending=800_000) as made:
+        made.hub.never_waits = True
+        stuck, healthy, publisher = made.subscriber(b"foo"), made.subscriber(b"foo"), made.connect()
+        for _ in range(200):
+            publisher.send(message(b"foo", b"x" * 10_000))
+            healthy.payloads()
+        assert made.hub.stalls == 0
+        assert stuck.owner.closed is None
+        assert stuck.link.pending_bytes <= 800_000
+        assert stuck.link.out_msgs < healthy.link.out_msgs == 200

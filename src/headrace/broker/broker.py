@@ -46,6 +46,7 @@ class Broker:
             max_pending=options.max_pending,
             max_control_line=options.max_control_line,
         )
+        self.hub.never_waits = options.no_fast_producer_stall
         self.connections: dict[int, Connection] = {}
         self.closed: deque[tuple[Connection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
         self.total_connections = 0
@@ -129,6 +130,7 @@ class Broker:
         self.authenticator = Authenticator(options)
         self.hub.max_payload = options.max_payload
         self.hub.max_pending = options.max_pending
+        self.hub.never_waits = options.no_fast_producer_stall
         self.hub.max_control_line = options.max_control_line
         self.auth_timers.seconds = options.auth_timeout
         self.first_ping_timers.seconds = min(FIRST_PING_SECONDS, options.ping_interval)

@@ -13,6 +13,7 @@ class Hub:
     links: dict[int, Link]
     max_payload: int
     max_pending: int
+    never_waits: bool
     max_control_line: int
     def __init__(self, *, max_payload: int, max_pending: int, max_control_line: int) -> None: ...
     def fileno(self) -> int: ...

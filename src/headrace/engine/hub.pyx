@@ -557,9 +557,13 @@ cdef class Hub(Outboxes):
         for k in range(group.first, group.first + group.count):
             subscription = <Subscription> route.targets[k]
             receiver = <Link> subscription.receiver
-            if receiver.flags & (CLOSED | NO_ECHO) \
-                    and (receiver.flags & CLOSED or receiver is publisher):
-                continue
+            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED):
+                if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
+                    continue
+                if receiver.flags & CONGESTED:
+                    if self.drops:
+                        continue
+                    self.overran = True
             subscription.delivered += 1
             if subscription.maximum and subscription.delivered >= subscription.maximum:
                 if subscription.delivered > subscription.maximum:
@@ -581,8 +585,6 @@ cdef class Hub(Outboxes):
                 give_span(self, receiver, start, length)
             else:
                 self.give(receiver, prefix, prefix_length, message.rest, message.rest_length)
-            if receiver.flags & CONGESTED:
-                self.overran = True
         return delivered
 
     cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,

@@ -80,8 +80,10 @@ cdef class Outboxes:
     cdef readonly long long stalls
     cdef public long long max_payload
     cdef long long pending_limit
+    cdef bint drops                # instead of making publishers wait
     cdef Py_ssize_t soft_backlog   # past this a receiver is congested
 
+    cdef int _set_soft_backlog(self) except -1
     cdef int resume(self, Link link) except -1
     cdef int report_bug(self, Link link, object error) except -1
     cdef int close_link(self, Link link, object reason) except -1

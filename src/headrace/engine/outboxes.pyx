@@ -181,7 +181,22 @@ cdef class Outboxes:
     @max_pending.setter
     def max_pending(self, long long limit):
         self.pending_limit = limit
-        self.soft_backlog = min(SOFT_BACKLOG, limit // 4 * 3)
+        self._set_soft_backlog()
+
+    @property
+    def never_waits(self):
+        """Publishers do not wait: what is for a receiver with 75 % of max_pending waiting is dropped."""
+        return self.drops
+
+    @never_waits.setter
+    def never_waits(self, bint never):
+        self.drops = never
+        self._set_soft_backlog()
+
+    cdef int _set_soft_backlog(self) except -1:
+        cdef long long most = self.pending_limit // 4 * 3
+        self.soft_backlog = most if self.drops else min(SOFT_BACKLOG, most)
+        return 0
 
     cdef int resume(self, Link link) except -1:
         raise NotImplementedError
@@ -402,7 +417,7 @@ cdef class Outboxes:
 
     cdef int pause(self, Link link) except -1:
         """Stop reading a publisher until its receivers have drained."""
-        if link.flags & (PAUSED | CLOSED):
+        if link.flags & (PAUSED | CLOSED) or self.drops:
             return 0
         link.flags |= PAUSED
         self.listen(link)
