@@ -45,7 +45,7 @@ class RawClient:
         return await asyncio.wait_for(self.reader.readline(), PATIENCE_SECONDS)
 
     async def ask(self, data: bytes = b"") -> list[Frame]:
-        """Send, then a PING; all operations up to its PONG. (An INFO behind the first one is dropped.)"""
+        """Send, then a PING; all that came until its PONG was there, but for that and an INFO."""
         await self.send(data + b"PING\r\n")
         received = b""
         while True:
@@ -55,7 +55,7 @@ class RawClient:
             frames, rest = read_frames(received)
             operations = [frame.operation for frame in frames]
             if not rest and "PONG" in operations:
-                return frames[: operations.index("PONG")]
+                return [frame for frame in frames if frame.operation not in ("PONG", "INFO")]
 
     async def rest(self) -> bytes:
         """Everything until the server closes."""

@@ -297,10 +297,10 @@ def test_an_idle_connection_holds_no_bytes(bench: Bench) -> None:
 def test_writes_expire_only_where_something_waits(bench: Bench) -> None:
     stuck, idle, publisher = bench.subscriber(b"foo"), bench.subscriber(b"bar"), bench.connect()
     publisher.send(message(b"foo", b"x" * MIB))
-    bench.hub.expire_writes(60.0)
+    bench.hub.tidy(60.0)
     assert stuck.owner.closed is None
     time.sleep(0.01)
-    bench.hub.expire_writes(0.001)
+    bench.hub.tidy(0.001)
     assert stuck.owner.closed == "Slow Consumer (Write Deadline)"
     assert idle.owner.closed is None
 
@@ -310,7 +310,7 @@ def test_the_write_deadline_counts_from_the_write(bench: Bench) -> None:
     time.sleep(0.2)  # a quiet server: no poll in between
     peer.link.send(b"x" * MIB)
     bench.hub.flush()
-    bench.hub.expire_writes(0.15)
+    bench.hub.tidy(0.15)
     assert peer.owner.closed is None
 
 

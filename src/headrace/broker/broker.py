@@ -197,5 +197,5 @@ class Broker:
         self._write_check = asyncio.get_running_loop().call_later(pause, self._check_writes)
 
     def _check_writes(self) -> None:
-        self.hub.expire_writes(self.options.write_deadline)
+        self.hub.tidy(self.options.write_deadline)
         self._schedule_write_check()

@@ -33,6 +33,7 @@ DEF MAX_EVENTS = 256
 cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
 cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
+cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef int ROUNDS = 8                          # ticks before the event loop gets its turn
 
 
@@ -145,13 +146,14 @@ cdef class Hub(Outboxes):
             finally:
                 self.polling = False
 
-    def expire_writes(self, double deadline):
-        """Close the links whose socket has taken nothing for `deadline` seconds although something waits."""
+    def tidy(self, double deadline):
+        """Close the links whose socket has taken too little for `deadline` seconds; free buffers not in use."""
         cdef Link link
         cdef double now = monotonic()
         for link in self.links.values():
             if link.flags & WANTS_WRITE and now - link.written_at > deadline:
                 self.close_link(link, 'Slow Consumer (Write Deadline)')
+        self.trim_pool()
         self.flush()
 
     def close(self):
@@ -509,7 +511,7 @@ cdef class Hub(Outboxes):
             return 0
         if self.expired:
             self._end_expired()
-        if self.owed > OWED_LIMIT:
+        if self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count:
             self.flush_all()
             if self.fair_total > BUDGET:
                 self.overran = True
@@ -681,10 +683,9 @@ cdef class Hub(Outboxes):
             close(link.fd)
             del self.links[link.fd]
             link.fd = -1
-            PyMem_Free(link.backlog)
+            self.release(link)
             PyMem_Free(link.partial)
-            link.backlog = link.partial = NULL
-            link.backlog_head = link.backlog_tail = link.backlog_capacity = 0
+            link.partial = NULL
             link.partial_length = link.frame_total = 0
             try:
                 link.owner.on_closed(link.close_reason)

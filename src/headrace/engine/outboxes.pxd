@@ -67,7 +67,11 @@ cdef class Outboxes:
     cdef void **dirty              # links with something to flush (borrowed)
     cdef Py_ssize_t dirty_count
     cdef Py_ssize_t dirty_capacity
-    cdef long long owed            # bytes given to receivers since the last flush
+    cdef long long owed            # bytes of spans given to receivers since the last flush
+    cdef long long owed_apart      # bytes copied for single receivers since the last flush
+    cdef char **pool               # empty backlogs of the usual size
+    cdef Py_ssize_t pool_count
+    cdef Py_ssize_t pool_low       # the fewest there were since the last trim
     cdef long long fair_total      # what receivers have not taken, each counted up to its fair share
     cdef Py_ssize_t congested      # receivers that publishers wait for
     cdef uint64_t window           # numbers the windows in which receivers are judged
@@ -93,6 +97,9 @@ cdef class Outboxes:
                   const char *second, Py_ssize_t second_length) except -1
     cdef int settle_span(self, Link receiver) except -1
     cdef int reserve(self, Link receiver, Py_ssize_t length) except -1
+    cdef int _take_pooled(self, Link receiver, Py_ssize_t used) except -1
+    cdef int release(self, Link link) except -1
+    cdef int trim_pool(self) except -1
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1
     cdef int flush_link(self, Link link) except -1

@@ -9,7 +9,9 @@ An outbox is therefore
 
 and whatever breaks the run (another sid, an answer such as PONG, the end of the tick with a full socket) first
 settles the span into the backlog. After a flush no span refers to the arena, so it is simply started again, and a
-backlog that was written out is freed. That is why an idle connection holds no buffer at all.
+backlog that was written out is given up. That is why an idle connection holds no buffer at all. The buffers that busy
+links give up serve the next ones: a fan-out to 100 receivers that cannot share frames spent 40 % of its time in page
+faults of fresh memory. Those that nobody needed for a while are freed.
 
 Backpressure. A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before,
 publishers wait, so that memory does not grow. They are not read
@@ -37,6 +39,8 @@ cdef double WINDOW_SECONDS = 0.050
 cdef Py_ssize_t SLOW_BYTES = 320 * 1024
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to take for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
+cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
+cdef Py_ssize_t POOL_PLACES = 1024
 
 
 cdef class Link:
@@ -158,7 +162,8 @@ cdef class Outboxes:
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
         self.dirty_capacity = 64
         self.dirty = <void **> PyMem_Malloc(self.dirty_capacity * sizeof(void *))
-        if self.arena == NULL or self.dirty == NULL:
+        self.pool = <char **> PyMem_Malloc(POOL_PLACES * sizeof(char *))
+        if self.arena == NULL or self.dirty == NULL or self.pool == NULL:
             raise MemoryError
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
         self.timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
@@ -171,6 +176,10 @@ cdef class Outboxes:
             close(self.timer)
         if self.epoll >= 0:
             close(self.epoll)
+        while self.pool_count:
+            self.pool_count -= 1
+            PyMem_Free(self.pool[self.pool_count])
+        PyMem_Free(self.pool)
         PyMem_Free(self.arena)
         PyMem_Free(self.dirty)
 
@@ -241,7 +250,7 @@ cdef class Outboxes:
         if second_length:
             memcpy(receiver.backlog + receiver.backlog_tail, second, second_length)
             receiver.backlog_tail += second_length
-        self.owed += first_length + second_length
+        self.owed_apart += first_length + second_length
         if not receiver.flags & DIRTY:
             self.mark_dirty(receiver)
         if receiver.flags & WANTS_WRITE:
@@ -271,12 +280,54 @@ cdef class Outboxes:
             receiver.backlog_head = 0
             receiver.backlog_tail = used
         if used + length > receiver.backlog_capacity:
-            capacity = max(used + length, min(2 * receiver.backlog_capacity, used + length + FAIR_SHARE), FIRST_BACKLOG)
+            if used + length <= FIRST_BACKLOG:
+                capacity = FIRST_BACKLOG
+            elif used + length <= POOLED_BACKLOG:
+                return self._take_pooled(receiver, used)
+            else:
+                capacity = max(used + length, min(2 * receiver.backlog_capacity, used + length + FAIR_SHARE))
             grown = PyMem_Realloc(receiver.backlog, capacity)
             if grown == NULL:
                 raise MemoryError
             receiver.backlog = <char *> grown
             receiver.backlog_capacity = capacity
+        return 0
+
+    cdef int _take_pooled(self, Link receiver, Py_ssize_t used) except -1:
+        """Give a link one of the buffers that others have just emptied, while its bytes are still in the cache."""
+        cdef char *buffer
+        if self.pool_count:
+            self.pool_count -= 1
+            buffer = self.pool[self.pool_count]
+            self.pool_low = min(self.pool_low, self.pool_count)
+        else:
+            buffer = <char *> PyMem_Malloc(POOLED_BACKLOG)
+            if buffer == NULL:
+                raise MemoryError
+        memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
+        PyMem_Free(receiver.backlog)
+        receiver.backlog = buffer
+        receiver.backlog_capacity = POOLED_BACKLOG
+        return 0
+
+    cdef int release(self, Link link) except -1:
+        """The backlog is empty, or of no use any more: a link keeps no buffer."""
+        if link.backlog_capacity == POOLED_BACKLOG and self.pool_count < POOL_PLACES:
+            self.pool[self.pool_count] = link.backlog
+            self.pool_count += 1
+        else:
+            PyMem_Free(link.backlog)
+        link.backlog = NULL
+        link.backlog_head = link.backlog_tail = link.backlog_capacity = 0
+        return 0
+
+    cdef int trim_pool(self) except -1:
+        """Free the buffers that nobody has needed since the last call."""
+        while self.pool_low > 0:
+            self.pool_low -= 1
+            self.pool_count -= 1
+            PyMem_Free(self.pool[self.pool_count])
+        self.pool_low = self.pool_count
         return 0
 
     cdef int mark_dirty(self, Link link) except -1:
@@ -309,7 +360,7 @@ cdef class Outboxes:
                 self.flush_link(link)
         self.dirty_count = 0
         self.arena_used = 0
-        self.owed = 0
+        self.owed = self.owed_apart = 0
         return 0
 
     cdef int flush_link(self, Link link) except -1:
@@ -352,9 +403,7 @@ cdef class Outboxes:
             link.span_start += written
             link.span_length -= written
         if link.span_length == 0 and link.backlog_head == link.backlog_tail:
-            PyMem_Free(link.backlog)
-            link.backlog = NULL
-            link.backlog_head = link.backlog_tail = link.backlog_capacity = 0
+            self.release(link)
             if link.flags & WANTS_WRITE:
                 self.weigh(link, before)
                 link.flags &= ~(<uint32_t> WANTS_WRITE)
