@@ -162,13 +162,14 @@ class Connection:
 
     def on_violation(self, kind: str, detail: bytes) -> None:
         violation = VIOLATIONS[kind]
+        text = violation.describe(detail)
         if violation.is_logged:
             if kind == "parse":  # whatever follows the word may be a CONNECT with a typing error, and secrets
                 detail = detail.partition(b" ")[0].partition(b"{")[0]
-            shown = f": {detail.decode(errors='replace')!r}" if detail else ""
-            self._server.log.error(f"{self} - {violation.text or violation.close_reason}{shown}")
-        if violation.text:
-            self.link.send(encode_error(violation.text, detail))
+            shown = f": {quote(detail)}" if detail and text == violation.text else ""
+            self._server.log.error(f"{self} - {text or violation.close_reason}{shown}")
+        if text:
+            self.link.send(encode_error(text))
         if violation.close_reason:
             self.link.close(violation.close_reason)
 

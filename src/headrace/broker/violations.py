@@ -15,6 +15,9 @@ class Violation(msgspec.Struct, frozen=True):
     """As /connz shows it; empty if the connection stays open."""
     is_logged: bool = True
 
+    def describe(self, detail: bytes) -> str:
+        return self.text.replace("{}", quote(detail))
+
 
 VIOLATIONS = {
     "parse": Violation("Unknown Protocol Operation", "Protocol Violation"),
@@ -44,9 +47,8 @@ ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t"
 ESCAPES |= {'"': r"\"", "\\": r"\\"}
 
 
-def encode_error(text: str, detail: bytes = b"") -> bytes:
-    """The bytes of a -ERR, with the detail quoted where the text has a place for it."""
-    return f"-ERR '{text.replace('{}', quote(detail))}'\r\n".encode()
+def encode_error(text: str) -> bytes:
+    return f"-ERR '{text}'\r\n".encode()
 
 
 def quote(detail: bytes) -> str:
