@@ -64,9 +64,9 @@ async def test_a_silent_client_is_pinged_and_then_stale(start: Start) -> None:
 
 
 async def test_a_client_that_answers_lives(start: Start) -> None:
-    running = start(ping_interval=0.02, ping_max=1)
+    running = start(ping_interval=0.25, ping_max=1)
     client = await running.raw(name="x")
-    for _ in range(8):
+    for _ in range(4):
         assert await client.line() == b"PING\r\n"
         await client.send(b"PONG\r\n")
     (connection,) = running.broker.connections.values()

@@ -158,7 +158,7 @@ class Broker:
         connection = Connection(self, self._last_cid, host, port)
         link = self.hub.attach(accepted.detach(), connection, self.interest)
         connection.start(link)
-        if limit < 0 or len(self.connections) < limit:
+        if len(self.connections) < limit:
             self.connections[connection.cid] = connection
         else:
             connection.on_violation("connections", b"")

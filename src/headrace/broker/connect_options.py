@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any, NoReturn
 
 import msgspec
 
 from headrace.errors import ProtocolError
 
+LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 SECRET_FIELDS = frozenset({"pass", "auth_token", "jwt", "sig", "nkey", "proxy_sig"})
 
@@ -27,6 +29,9 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
     user: str = ""
     password: str = msgspec.field(name="pass", default="")
     auth_token: str = ""
+    jwt: str = ""
+    nkey: str = ""
+    sig: str = ""
     account: str = ""
     new_account: bool = False
     name: str = ""
@@ -90,7 +95,13 @@ def read_json(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(line.decode(errors="replace"), parse_constant=_refuse_constant)
+        decoded = json.loads(line.decode(errors="replace"), parse_constant=_refuse_constant)
+        if not isinstance(decoded, dict):
+            return decoded
+        return {
+            name: LONE_SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value
+            for name, value in decoded.items()
+        }
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -5,6 +5,7 @@ Everything is checked here, before a connection is made, so that a typing mistak
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -91,6 +92,18 @@ def split_servers(ctx: click.Context, param: click.Parameter, value: str) -> tup
     return servers
 
 
+class Seconds(click.FloatRange):
+    """A finite number of seconds; Python reads `nan` and `inf` as numbers, too."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return seconds
+
+
 def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:
     """From `Key: value` lines; None if there are none. Raises UsageError."""
     headers: dict[str, str] = {}
@@ -105,6 +118,10 @@ def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:
             )
         if name in headers:
             raise click.UsageError(f"header {name!r} is given twice: each name can be sent once")
+        if not value.isprintable():
+            raise click.UsageError(
+                f"header {name!r} has a line break or another control character in its value"
+            )
         headers[name] = value.strip()
     return headers or None
 

@@ -10,11 +10,12 @@ from headrace.config.options import Options, check_options
 from headrace.config.signals import send_signal
 from headrace.errors import HeadraceError
 from headrace.logs import Log
-from headrace.runner import run_server
+from headrace.runner import open_standard_streams, run_server
 from headrace.server import log_settings
 
 
 def main() -> None:
+    open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 

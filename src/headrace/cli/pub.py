@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headrace.cli.arguments import (
+    Seconds,
     Target,
     connection_options,
     message_options,
@@ -33,7 +34,7 @@ Examples:
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Wait between two messages. [default: 0]",

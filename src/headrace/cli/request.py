@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.arguments import (
+    Seconds,
     Target,
     connection_options,
     message_options,
@@ -40,7 +41,7 @@ Examples:
 @message_options
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=5.0,
     metavar="SECONDS",
     help="How long to wait for answers. [default: 5]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headrace.cli.arguments import (
+    Seconds,
     Target,
     connection_options,
     output_options,
@@ -31,7 +32,7 @@ Examples:
 @click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     metavar="SECONDS",
     help="End when no message has come for so long; exit code 1 if --count was not reached.",
 )

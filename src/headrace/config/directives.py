@@ -17,7 +17,7 @@ import msgspec
 from headrace.config.addresses import read_listen
 from headrace.config.authorization import read_authorization
 from headrace.config.durations import format_duration, parse_duration
-from headrace.config.options import UNLIMITED, Options
+from headrace.config.options import NOBODY, Options
 from headrace.config.problems import Problems
 from headrace.config.unsupported import UNSUPPORTED_DIRECTIVES, unsupported_message
 from headrace.config.values import Value
@@ -115,7 +115,7 @@ def _server_name(value: Value, context: Context) -> Changes:
 
 
 def _max_connections(value: Value, context: Context) -> Changes:
-    return {"max_connections": value.integer() or UNLIMITED}
+    return {"max_connections": value.integer() or NOBODY}
 
 
 def _max_subscription_tokens(value: Value, context: Context) -> Changes:

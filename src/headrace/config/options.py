@@ -17,7 +17,7 @@ NATS_VERSION = "2.15.1"
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 4222
 ANY_FREE_PORT = -1
-UNLIMITED = -1
+NOBODY = -1
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -50,7 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
 
     # Limits
-    max_connections: int = 64 * KIB  # UNLIMITED (-1) lifts it
+    max_connections: int = 64 * KIB  # NOBODY (-1) refuses every client
     max_subscriptions: int = 0  # 0 or less: no limit
     max_subscription_tokens: int = 0  # 0: no limit
     max_control_line: int = 4 * KIB

@@ -23,6 +23,9 @@ cdef class Hub(Outboxes):
     cdef char *scratch             # a frame that has to be put into its usual form
     cdef Py_ssize_t scratch_capacity
     cdef bint overran              # the message in hand met a congested receiver
+    cdef bint met_critical         # the message in hand met a critical one
+    cdef uint64_t turn             # which of the ready links is next
+    cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
     cdef uint64_t random_state
     cdef list expired              # subscriptions that reached their maximum with the message in hand
     cdef readonly long long in_msgs

@@ -34,7 +34,8 @@ cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
 cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
 cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
-cdef int ROUNDS = 8                          # ticks before the event loop gets its turn
+cdef long long TURN_BYTES = 16 * 1024 * 1024   # what one link may have delivered before others get their turn
+cdef double POLL_SECONDS = 0.008             # after which the event loop gets its turn
 
 
 @cython.final
@@ -108,17 +109,23 @@ cdef class Hub(Outboxes):
     def poll(self):
         """Handle whatever is ready. Returns soon, so that the event loop can serve others."""
         cdef epoll_event events[MAX_EVENTS]
-        cdef int count, k, rounds
+        cdef int count, handled, k
         cdef Link link
         cdef uint64_t expirations
         self.polling = True
+        self.now = monotonic()
+        self.tick_ends = self.now + POLL_SECONDS
         try:
-            for rounds in range(ROUNDS):
+            while self.now < self.tick_ends:
                 count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
                 if count <= 0:
                     break
-                self.now = monotonic()
-                for k in range(count):
+                for handled in range(count):
+                    if handled and monotonic() > self.tick_ends:
+                        break
+                    # epoll reports what is still ready in the same order again: start where we stopped.
+                    k = <int> (self.turn % count)
+                    self.turn += 1
                     if events[k].data.ptr == NULL:
                         read(self.timer, &expirations, sizeof(expirations))
                         continue
@@ -132,6 +139,7 @@ cdef class Hub(Outboxes):
                             self._readable(link)
                     except Exception as error:
                         self.report_bug(link, error)
+                self.now = monotonic()
                 self._end_tick()
         finally:
             self.polling = False
@@ -141,6 +149,7 @@ cdef class Hub(Outboxes):
         if not self.polling:
             self.polling = True
             self.now = monotonic()
+            self.tick_ends = self.now + POLL_SECONDS
             try:
                 self._end_tick()
             finally:
@@ -178,6 +187,7 @@ cdef class Hub(Outboxes):
 
     cdef int _readable(self, Link link) except -1:
         if link.in_msgs and self.fair_total > BUDGET:
+            self.stalls += 1
             return self.pause(link)
         return self._read(link)
 
@@ -246,6 +256,7 @@ cdef class Hub(Outboxes):
 
     cdef int _feed(self, Link link, char *start, char *end) except -1:
         """Parse what has arrived and keep what is not complete."""
+        self.turn_ends = self.out_bytes + TURN_BYTES
         start = self._parse(link, start, end)
         if start < end and not link.flags & CLOSED:
             self._keep(link, start, end)
@@ -515,8 +526,14 @@ cdef class Hub(Outboxes):
             self.flush_all()
             if self.fair_total > BUDGET:
                 self.overran = True
+        if self.met_critical:
+            self.met_critical = False
+            self.stall(link, message.size)
         if self.overran:
             self.overran = False
+            self.stalls += 1
+            self.pause(link)
+        elif self.out_bytes > self.turn_ends:
             self.pause(link)
         return 0
 
@@ -559,13 +576,15 @@ cdef class Hub(Outboxes):
         for k in range(group.first, group.first + group.count):
             subscription = <Subscription> route.targets[k]
             receiver = <Link> subscription.receiver
-            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED):
+            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL):
                 if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
                     continue
+                if self.drops and receiver.flags & CRITICAL:
+                    continue
                 if receiver.flags & CONGESTED:
-                    if self.drops:
-                        continue
                     self.overran = True
+                if receiver.flags & CRITICAL:
+                    self.met_critical = True
             subscription.delivered += 1
             if subscription.maximum and subscription.delivered >= subscription.maximum:
                 if subscription.delivered > subscription.maximum:

@@ -29,6 +29,7 @@ cdef struct Node:
     SubscriptionList plain
     QueueGroup *queues
     uint32_t queue_count
+    uint32_t queue_capacity
     uint32_t children              # literal children; they live in the trie's one hash table
     uint64_t hash                  # of (parent, token): the place in that table
     uint32_t token_length
@@ -72,6 +73,7 @@ cdef class Interest:
     cdef readonly uint64_t removes
     cdef readonly uint64_t matches
     cdef readonly uint64_t cache_hits
+    cdef dict queue_places         # (node, queue name) -> which of the node's queue groups it is
     # scratch of the match that is under way
     cdef SubscriptionList found
     cdef list found_queues         # [name, address of the QueueGroup, ...] of this match

@@ -175,6 +175,7 @@ cdef class Interest:
         self.root = new_node(NULL, b'', 0)
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
         self.found_queues = []
+        self.queue_places = {}
 
     def __dealloc__(self):
         cdef uint64_t k
@@ -202,7 +203,6 @@ cdef class Interest:
         cdef bytes token
         cdef Node *node = self.root
         cdef Node *child
-        cdef uint32_t k
         if b'' in tokens or b'>' in tokens[:len(tokens) - 1]:
             raise InvalidSubject(subject.decode(errors='replace'))
         for token in tokens:
@@ -222,12 +222,13 @@ cdef class Interest:
         if subscription.queue is None:
             attach(&node.plain, subscription)
         else:
-            for k in range(node.queue_count):
-                if <bytes> node.queues[k].name == subscription.queue:
-                    attach(&node.queues[k].members, subscription)
-                    break
-            else:
+            key = (<size_t> node, subscription.queue)
+            place = self.queue_places.get(key)
+            if place is None:
+                self.queue_places[key] = node.queue_count
                 add_queue(node, subscription)
+            else:
+                attach(&node.queues[<uint32_t> place].members, subscription)
         subscription.node = node
         self.count += 1
         self.inserts += 1
@@ -245,17 +246,18 @@ cdef class Interest:
         if subscription.queue is None:
             detach(&node.plain, subscription)
         else:
-            for k in range(node.queue_count):
-                group = &node.queues[k]
-                if <bytes> group.name == subscription.queue:
-                    detach(&group.members, subscription)
-                    if group.members.count == 0:
-                        node.queue_count -= 1
-                        node.queues[k] = node.queues[node.queue_count]
-                    else:
-                        # The name is borrowed from a member, and this one is leaving.
-                        group.name = <void *> (<Subscription> group.members.items[0]).queue
-                    break
+            k = <uint32_t> self.queue_places[<size_t> node, subscription.queue]
+            group = &node.queues[k]
+            detach(&group.members, subscription)
+            if group.members.count:
+                # The name is borrowed from a member, and this one is leaving.
+                group.name = <void *> (<Subscription> group.members.items[0]).queue
+            else:
+                del self.queue_places[<size_t> node, subscription.queue]
+                node.queue_count -= 1
+                if k < node.queue_count:
+                    node.queues[k] = node.queues[node.queue_count]
+                    self.queue_places[<size_t> node, <bytes> node.queues[k].name] = k
         self.count -= 1
         self.removes += 1
         self._invalidate(subscription.subject)
@@ -561,11 +563,14 @@ cdef class Interest:
 
 
 cdef int add_queue(Node *node, Subscription subscription) except -1:
-    cdef void *grown = PyMem_Realloc(node.queues, (node.queue_count + 1) * sizeof(QueueGroup))
+    cdef void *grown
     cdef QueueGroup *group
-    if grown == NULL:
-        raise MemoryError
-    node.queues = <QueueGroup *> grown
+    if node.queue_count == node.queue_capacity:
+        grown = PyMem_Realloc(node.queues, (2 * node.queue_capacity + 1) * sizeof(QueueGroup))
+        if grown == NULL:
+            raise MemoryError
+        node.queues = <QueueGroup *> grown
+        node.queue_capacity = 2 * node.queue_capacity + 1
     group = &node.queues[node.queue_count]
     memset(group, 0, sizeof(QueueGroup))
     group.name = <void *> subscription.queue

@@ -24,6 +24,7 @@ cdef enum:
     CONGESTED = 4096             # publishers wait for it
     TRACED = 8192
     CONNECTED = 16384            # CONNECT has been received
+    CRITICAL = 32768             # more than 75 % of max_pending waits for it
 
 cdef class Outboxes
 
@@ -51,6 +52,7 @@ cdef class Link:
     cdef double written_at         # when the socket last proved to be alive, while something waits
     cdef Py_ssize_t unproven       # what it has taken since
     cdef Py_ssize_t drained        # what it has taken in this window
+    cdef Py_ssize_t allowance      # what it may publish to critical receivers before it is stalled
     cdef uint64_t blocked_in       # the window in which it became full
     cdef Outboxes hub
     cdef Interest interest
@@ -78,13 +80,17 @@ cdef class Outboxes:
     cdef double window_ends
     cdef double now
     cdef bint polling              # a tick is under way
-    cdef list paused
+    cdef double tick_ends          # when the event loop should get its turn
+    cdef list paused               # publishers that wait for receivers to drain, or for their turn
+    cdef list stalled              # publishers that wait because a receiver is critical
+    cdef double stall_ends
     cdef list closing
     cdef readonly dict links       # fd -> Link
     cdef readonly long long stalls
     cdef public long long max_payload
     cdef long long pending_limit
     cdef bint drops                # instead of making publishers wait
+    cdef Py_ssize_t critical_backlog
     cdef Py_ssize_t soft_backlog   # past this a receiver is congested
 
     cdef int _set_soft_backlog(self) except -1
@@ -111,7 +117,9 @@ cdef class Outboxes:
     cdef int start_window(self) except -1
     cdef int judge_receivers(self) except -1
     cdef int ease(self) except -1
-    cdef int arm_timer(self, double seconds) except -1
+    cdef int resume_all(self, list waiting) except -1
+    cdef int stall(self, Link link, Py_ssize_t published) except -1
+    cdef int arm_timer(self) except -1
 
 
 cdef void tell_owner(object owner, object error) noexcept

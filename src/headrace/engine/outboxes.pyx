@@ -18,9 +18,11 @@ publishers wait, so that memory does not grow. They are not read
   - while one of their receivers is congested: more than SOFT_BACKLOG (or 75 % of max_pending) waits for it;
   - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting.
 Nobody waits for a receiver that is slow: one that took less than SLOW_BYTES in a window of WINDOW_SECONDS while
-publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The rate
-is the one to which nats-server's own stall limit (10 ms for each read of 64 KiB) slows a publisher, so a slow receiver
-costs the others one window, and from then on nothing.
+publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The window
+is long because a full socket reports room only when a third of it is free: a steady reader of 12 MB/s was seen to
+take nothing for 144 ms. A slow receiver costs the others one window, until it is critical: above 75 % of max_pending
+its publishers are stalled for STALL_SECONDS after every STALL_BYTES, which is nats-server's own limit and gives the
+receiver a last chance to catch up.
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -35,8 +37,10 @@ import os
 
 cdef Py_ssize_t SOFT_BACKLOG = 1024 * 1024
 cdef Py_ssize_t FAIR_SHARE = 256 * 1024
-cdef double WINDOW_SECONDS = 0.050
-cdef Py_ssize_t SLOW_BYTES = 320 * 1024
+cdef double WINDOW_SECONDS = 0.200
+cdef Py_ssize_t SLOW_BYTES = 1280 * 1024     # 64 KiB in 10 ms, as below
+cdef double STALL_SECONDS = 0.010
+cdef Py_ssize_t STALL_BYTES = 64 * 1024
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to take for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -157,6 +161,7 @@ cdef class Outboxes:
         self.max_payload = max_payload
         self.max_pending = max_pending
         self.paused = []
+        self.stalled = []
         self.closing = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
@@ -205,6 +210,7 @@ cdef class Outboxes:
     cdef int _set_soft_backlog(self) except -1:
         cdef long long most = self.pending_limit // 4 * 3
         self.soft_backlog = most if self.drops else min(SOFT_BACKLOG, most)
+        self.critical_backlog = most
         return 0
 
     cdef int resume(self, Link link) except -1:
@@ -275,22 +281,23 @@ cdef class Outboxes:
         cdef void *grown
         if receiver.backlog_tail + length <= receiver.backlog_capacity:
             return 0
-        if receiver.backlog_head:
+        if 2 * receiver.backlog_head >= receiver.backlog_capacity and used + length <= receiver.backlog_capacity:
             memmove(receiver.backlog, receiver.backlog + receiver.backlog_head, used)
             receiver.backlog_head = 0
             receiver.backlog_tail = used
-        if used + length > receiver.backlog_capacity:
-            if used + length <= FIRST_BACKLOG:
-                capacity = FIRST_BACKLOG
-            elif used + length <= POOLED_BACKLOG:
-                return self._take_pooled(receiver, used)
-            else:
-                capacity = max(used + length, min(2 * receiver.backlog_capacity, used + length + FAIR_SHARE))
-            grown = PyMem_Realloc(receiver.backlog, capacity)
-            if grown == NULL:
-                raise MemoryError
-            receiver.backlog = <char *> grown
-            receiver.backlog_capacity = capacity
+            return 0
+        if receiver.backlog_tail + length <= FIRST_BACKLOG:
+            capacity = FIRST_BACKLOG
+        elif used + length <= POOLED_BACKLOG and receiver.backlog_capacity < POOLED_BACKLOG:
+            return self._take_pooled(receiver, used)
+        else:
+            capacity = receiver.backlog_tail + length
+            capacity = max(capacity, min(2 * receiver.backlog_capacity, capacity + FAIR_SHARE))
+        grown = PyMem_Realloc(receiver.backlog, capacity)
+        if grown == NULL:
+            raise MemoryError
+        receiver.backlog = <char *> grown
+        receiver.backlog_capacity = capacity
         return 0
 
     cdef int _take_pooled(self, Link receiver, Py_ssize_t used) except -1:
@@ -307,6 +314,8 @@ cdef class Outboxes:
         memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
         PyMem_Free(receiver.backlog)
         receiver.backlog = buffer
+        receiver.backlog_head = 0
+        receiver.backlog_tail = used
         receiver.backlog_capacity = POOLED_BACKLOG
         return 0
 
@@ -436,6 +445,10 @@ cdef class Outboxes:
         cdef Py_ssize_t waiting = link.backlog_tail - link.backlog_head
         if waiting > self.pending_limit:
             self.close_link(link, 'Slow Consumer (Pending Bytes)')
+        if waiting > self.critical_backlog:
+            link.flags |= CRITICAL
+        else:
+            link.flags &= ~(<uint32_t> CRITICAL)
         if link.flags & SLOW:
             if waiting >= self.soft_backlog // 2:
                 return 0
@@ -473,28 +486,46 @@ cdef class Outboxes:
         if not self.paused:
             self.start_window()
         self.paused.append(link)
+        return 0
+
+    cdef int stall(self, Link link, Py_ssize_t published) except -1:
+        """A publisher met a critical receiver: let it go on for STALL_BYTES, then wait for STALL_SECONDS."""
+        link.allowance -= published
+        if link.allowance > 0 or link.flags & (PAUSED | CLOSED) or self.drops:
+            return 0
+        link.allowance = STALL_BYTES
+        link.flags |= PAUSED
+        self.listen(link)
+        if not self.stalled:
+            self.stall_ends = self.now + STALL_SECONDS
+            self.arm_timer()
+        self.stalled.append(link)
         self.stalls += 1
         return 0
 
     cdef int start_window(self) except -1:
         self.window += 1
         self.window_ends = self.now + WINDOW_SECONDS
-        return self.arm_timer(WINDOW_SECONDS)
+        return self.arm_timer()
 
     cdef int judge_receivers(self) except -1:
         """At the end of a window: whoever did not drain in it is not waited for any more."""
         cdef Link link
         for link in self.links.values():
             if link.flags & WANTS_WRITE and not link.flags & SLOW and link.blocked_in < self.window:
+                self.flush_link(link)
                 if link.drained < (SLOW_BYTES if link.flags & CONGESTED else 1):
                     self.ignore(link)
             link.drained = 0
         return 0
 
     cdef int ease(self) except -1:
-        """Let paused publishers go on if what they waited for has come."""
-        cdef Link link
-        cdef list paused
+        """Let publishers go on if what they waited for has come."""
+        cdef list waiting
+        if self.stalled and self.now >= self.stall_ends:
+            waiting = self.stalled
+            self.stalled = []
+            self.resume_all(waiting)
         if not self.paused:
             return 0
         if self.now >= self.window_ends:
@@ -502,20 +533,39 @@ cdef class Outboxes:
             self.start_window()
         if self.congested or self.fair_total > BUDGET // 2:
             return 0
-        paused = self.paused
+        waiting = self.paused
         self.paused = []
-        for link in paused:
+        return self.resume_all(waiting)
+
+    cdef int resume_all(self, list waiting) except -1:
+        """In turn, as far as the time of this tick goes; the others first in the next one."""
+        cdef Link link
+        cdef Py_ssize_t place
+        for place in range(len(waiting)):
+            link = <Link> waiting[place]
             if link.flags & PAUSED:
                 try:
                     self.resume(link)
                 except Exception as error:
                     self.report_bug(link, error)
+                if monotonic() > self.tick_ends:
+                    self.paused = waiting[place + 1:] + self.paused
+                    break
+        if self.paused:
+            self.arm_timer()
         return self.flush_all()
 
-    cdef int arm_timer(self, double seconds) except -1:
+    cdef int arm_timer(self) except -1:
+        """Have epoll wake us when the next wait is over; at once if publishers wait for nothing but their turn."""
         cdef itimerspec moment
+        cdef double seconds = WINDOW_SECONDS
         memset(&moment, 0, sizeof(moment))
-        moment.it_value.tv_nsec = <long> (seconds * 1e9)
+        if self.paused and not self.congested and self.fair_total <= BUDGET // 2:
+            seconds = 0
+        elif self.paused:
+            seconds = min(seconds, self.window_ends - self.now)
+        if self.stalled:
+            seconds = min(seconds, self.stall_ends - self.now)
+        moment.it_value.tv_nsec = max(<long> (seconds * 1e9), 1)
         timerfd_settime(self.timer, 0, &moment, NULL)
         return 0
-
