@@ -34,8 +34,12 @@ cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
 cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
 cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
-cdef long long TURN_BYTES = 16 * 1024 * 1024   # what one link may have delivered before others get their turn
-cdef double POLL_SECONDS = 0.008             # after which the event loop gets its turn
+cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
+cdef double POLL_SECONDS = 0.003             # after which the event loop gets its turn
+cdef double SPIN_SECONDS = 0.000010
+cdef int SPIN_AT = 8                         # spinning succeeded at least so often more than it failed
+cdef int SPIN_MOST = 16
+cdef uint64_t SPIN_PROBE = 64                # events between two tries while it does not
 
 
 @cython.final
@@ -117,7 +121,7 @@ cdef class Hub(Outboxes):
         self.tick_ends = self.now + POLL_SECONDS
         try:
             while self.now < self.tick_ends:
-                count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
+                count = self._ready(events)
                 if count <= 0:
                     break
                 for handled in range(count):
@@ -143,6 +147,25 @@ cdef class Hub(Outboxes):
                 self._end_tick()
         finally:
             self.polling = False
+
+    cdef int _ready(self, epoll_event *events) except -2:
+        """What epoll reports. If more is expected within microseconds, wait for it without going to sleep.
+
+        A publisher that writes message by message pays for waking us with each of them, so a server that sleeps
+        in between slows it down: with 4 such publishers the ratio to nats-server, whose runtime spins too, was 0.6.
+        """
+        cdef int count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
+        cdef double give_up
+        if count or self.spin_score < SPIN_AT and self.turn % SPIN_PROBE:
+            return count
+        give_up = monotonic() + SPIN_SECONDS
+        while count == 0 and monotonic() < give_up:
+            count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
+        if count > 0:
+            self.spin_score = min(self.spin_score + 1, SPIN_MOST)
+        else:
+            self.spin_score = max(self.spin_score - 2, 0)
+        return count
 
     def flush(self):
         """Write what was sent outside of a poll, and close what was closed there. Within a poll it does nothing."""
