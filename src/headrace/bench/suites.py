@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from headrace.bench.compare import Row
 from headrace.bench.workloads import FixedRate, IdleConnections, ManySubjects, PublishSubscribe, RequestReply
+from headrace.errors import UsageError
 
 FULL = (
     Row("1-0", "1 publisher, no subscriber, 128 B", PublishSubscribe(1, 0, 128, 4_000_000)),
@@ -33,3 +34,17 @@ QUICK = tuple(
 
 SUITES = {"quick": QUICK, "full": FULL}
 ROUNDS = {"quick": 3, "full": 5}
+
+
+def choose_rows(suite: str, keys: str | None = None) -> list[Row]:
+    """The rows of a suite, or those with the given keys. Raises UsageError."""
+    rows = SUITES[suite]
+    if keys is None:
+        return list(rows)
+    wanted = [key.strip() for key in keys.split(",") if key.strip()]
+    known = [row.key for row in rows]
+    if unknown := [key for key in wanted if key not in known]:
+        raise UsageError(f"no such row: {', '.join(unknown)} (there are {', '.join(known)})")
+    if not wanted:
+        raise UsageError(f"no row is named (there are {', '.join(known)})")
+    return [row for row in rows if row.key in wanted]
