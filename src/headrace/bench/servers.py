@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from headrace import __version__
 from headrace.bench.addresses import Address, is_url, parse_url
 from headrace.bench.failure import BenchError
 from headrace.bench.wire import greet
@@ -41,9 +42,12 @@ class Server:
     command: tuple[str, ...] = ()
     address: Address | None = None
     pid: int | None = None
+    release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
         """What `--version` prints, or its INFO tells, or the reason why it prints nothing."""
+        if self.release:
+            return self.release
         if self.address is not None:
             info = greet(self.address)
             return f"{info.get('server_name') or 'a server'}, version {info.get('version', 'unknown')}"
@@ -60,7 +64,8 @@ class Server:
 def find_server(text: str) -> Server:
     """`headrace`, `nats-server`, the path of a server that takes its flags, or a URL. Raises UsageError."""
     if text == "headrace":
-        return Server(text, (sys.executable, "-m", "headrace.cli.nats_server"))
+        command = (sys.executable, "-m", "headrace.cli.nats_server")
+        return Server(text, command, release=f"headrace {__version__}")
     if is_url(text):
         address = parse_url(text)
         return Server(f"nats://{address}", address=address)

@@ -76,7 +76,7 @@ Examples:
 `headrace bench compare` measures several servers, `headrace bench report` makes a page of saved runs.
 """,
 )
-@click.argument("workload", type=click.Choice(WORKLOADS), default="pubsub")
+@click.argument("workload", type=click.Choice(WORKLOADS), default="pubsub", metavar="[WORKLOAD]")
 @click.option(
     "--urls",
     "-s",

@@ -343,8 +343,10 @@ cdef class Load:
         self.parse(index, at, fresh + got)
         if connection.outbox_length:
             self.transmit(index)
-        if connection.shares and connection.messages > before and not self.settling:
+        if connection.messages > before and not self.settling \
+                and (connection.shares or connection.role == RESPONDER):
             connection.ended_at = self.progress_at
+        if connection.shares and not self.settling:
             self.shared_messages += connection.messages - before
             self.check_shared()
         self.check_complete(index, self.progress_at)

@@ -1,0 +1,101 @@
+"""Is our load generator the limit? `python -m benchmarks.against_c [--rounds 7]`
+
+The same runs from headrace, once with `plain.c` (raw sockets, a single epoll loop, it counts bytes and parses
+nothing) and once with our generator, in alternating rounds, both pinned to the same core, the server to
+another. If ours gets at least as many messages per second, a leaner generator would not have got more.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from headrace.bench.failure import BenchError
+from headrace.bench.figures import summarize
+from headrace.bench.servers import Process, find_server, running
+from headrace.bench.workloads import PublishSubscribe
+
+RUN_SECONDS_MAX = 120
+SHAPES = {
+    "1 → 10, 128 B": PublishSubscribe(1, 10, 128, 2_000_000),
+    "10 → 10, 128 B": PublishSubscribe(10, 10, 128, 2_000_000),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Our generator beside a plain C program.")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each (7)")
+    parser.add_argument("--messages", type=int, help="of each run (2,000,000)")
+    options = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="headrace-plain-") as folder:
+            program = build(Path(folder))
+            print(f"{'deliveries per second':<24}{'plain C':>28}{'our generator':>28}{'ratio':>8}")
+            for name, workload in SHAPES.items():
+                messages = options.messages or workload.messages
+                show(name, program, workload.scaled(messages / workload.messages), options.rounds)
+    except BenchError as error:
+        print(f"against_c: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def build(folder: Path) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise BenchError("there is no C compiler (cc)")
+    program = folder / "plain"
+    source = Path(__file__).with_name("plain.c")
+    outcome = subprocess.run(
+        [compiler, "-O2", "-Wall", "-o", str(program), str(source)], capture_output=True, text=True
+    )
+    if outcome.returncode:
+        raise BenchError(f"plain.c does not compile: {outcome.stderr.strip().splitlines()[0]}")
+    return program
+
+
+def show(name: str, program: Path, workload: PublishSubscribe, rounds: int) -> None:
+    plain, ours = [], []
+    for number in range(rounds):
+        for kind in ("plain", "ours") if number % 2 == 0 else ("ours", "plain"):
+            with running(find_server("headrace")) as process:
+                pin_server(process)
+                if kind == "plain":
+                    plain.append(run_plain(program, workload, process))
+                else:
+                    ours.append(workload.run(process.address, process.rss_bytes).value)
+    theirs, mine = summarize(plain), summarize(ours)
+    cells = [
+        f"{one.median / 1e6:.2f} M ({one.lowest / 1e6:.2f} to {one.highest / 1e6:.2f})"
+        for one in (theirs, mine)
+    ]
+    print(f"{name:<24}{cells[0]:>28}{cells[1]:>28}{mine.median / theirs.median:>8.2f}", flush=True)
+
+
+def pin_server(process: Process) -> None:
+    """To the first core; both generators run on the last."""
+    if process.pid is not None:
+        os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
+
+
+def run_plain(program: Path, workload: PublishSubscribe, process: Process) -> float:
+    core = max(os.sched_getaffinity(0))
+    shape = (workload.publishers, workload.subscribers, workload.messages, workload.size)
+    outcome = subprocess.run(
+        [str(program), str(process.address.port), *map(str, shape)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )
+    if outcome.returncode:
+        raise BenchError(outcome.stderr.strip())
+    deliveries, seconds = outcome.stdout.split()
+    return int(deliveries) / float(seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
