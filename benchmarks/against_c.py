@@ -3,10 +3,12 @@
 The same runs from headrace, once with `plain.c` (raw sockets, a single epoll loop, it counts bytes and parses
 nothing) and once with our generator, in alternating rounds, both pinned to the same core, the server to
 another. If ours gets at least as many messages per second, a leaner generator would not have got more.
+The CPU time per delivery is shown, too: on a machine with neighbours it is the steadier figure.
 """
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -33,7 +35,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="headrace-plain-") as folder:
             program = build(Path(folder))
-            print(f"{'deliveries per second':<24}{'plain C':>28}{'our generator':>28}{'ratio':>8}")
+            print("deliveries per second (lowest to highest), CPU time of the generator per delivery")
+            print(f"{'':<24}{'plain C':>36}{'our generator':>36}{'ratio':>8}")
             for name, workload in SHAPES.items():
                 messages = options.messages or workload.messages
                 show(name, program, workload.scaled(messages / workload.messages), options.rounds)
@@ -58,21 +61,23 @@ def build(folder: Path) -> Path:
 
 
 def show(name: str, program: Path, workload: PublishSubscribe, rounds: int) -> None:
-    plain, ours = [], []
+    rates: dict[str, list[float]] = {"plain": [], "ours": []}
+    costs: dict[str, list[float]] = {"plain": [], "ours": []}
     for number in range(rounds):
         for kind in ("plain", "ours") if number % 2 == 0 else ("ours", "plain"):
             with running(find_server("headrace")) as process:
                 pin_server(process)
-                if kind == "plain":
-                    plain.append(run_plain(program, workload, process))
-                else:
-                    ours.append(workload.run(process.address, process.rss_bytes).value)
-    theirs, mine = summarize(plain), summarize(ours)
-    cells = [
-        f"{one.median / 1e6:.2f} M ({one.lowest / 1e6:.2f} to {one.highest / 1e6:.2f})"
-        for one in (theirs, mine)
-    ]
-    print(f"{name:<24}{cells[0]:>28}{cells[1]:>28}{mine.median / theirs.median:>8.2f}", flush=True)
+                run = run_plain if kind == "plain" else run_ours
+                deliveries, seconds, cpu_seconds = run(program, workload, process)
+                rates[kind].append(deliveries / seconds)
+                costs[kind].append(cpu_seconds / deliveries)
+    cells = []
+    for kind, values in rates.items():
+        rate, cost = summarize(values), summarize(costs[kind])
+        spread = f"{rate.lowest / 1e6:.2f} to {rate.highest / 1e6:.2f}"
+        cells.append(f"{rate.median / 1e6:.2f} M ({spread}), {cost.median * 1e9:.0f} ns")
+    ratio = summarize(rates["ours"]).median / summarize(rates["plain"]).median
+    print(f"{name:<24}{cells[0]:>36}{cells[1]:>36}{ratio:>8.2f}", flush=True)
 
 
 def pin_server(process: Process) -> None:
@@ -81,9 +86,17 @@ def pin_server(process: Process) -> None:
         os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
 
 
-def run_plain(program: Path, workload: PublishSubscribe, process: Process) -> float:
+def run_ours(program: Path, workload: PublishSubscribe, process: Process) -> tuple[int, float, float]:
+    """Deliveries, seconds, and CPU seconds of the generator."""
+    sample = workload.run(process.address, process.rss_bytes)
+    deliveries = workload.messages * workload.subscribers
+    return deliveries, sample.seconds, sample.seconds * sample.generator_cpu_share
+
+
+def run_plain(program: Path, workload: PublishSubscribe, process: Process) -> tuple[int, float, float]:
     core = max(os.sched_getaffinity(0))
     shape = (workload.publishers, workload.subscribers, workload.messages, workload.size)
+    before = children_cpu_seconds()
     outcome = subprocess.run(
         [str(program), str(process.address.port), *map(str, shape)],
         capture_output=True,
@@ -94,7 +107,13 @@ def run_plain(program: Path, workload: PublishSubscribe, process: Process) -> fl
     if outcome.returncode:
         raise BenchError(outcome.stderr.strip())
     deliveries, seconds = outcome.stdout.split()
-    return int(deliveries) / float(seconds)
+    return int(deliveries), float(seconds), children_cpu_seconds() - before
+
+
+def children_cpu_seconds() -> float:
+    """Of those that have ended: the server has not."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

