@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pty
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import assert_one_error_line, run, started
+from tests.cli.commands import COMMAND, assert_one_error_line, environment, run, started
 from tests.cli.conftest import KINDS
 from tests.servers import running_server
 
@@ -292,6 +294,22 @@ def test_compare_cannot_tell_the_memory_of_a_url(url: str) -> None:
     result = run("bench", "compare", url, "--suite", "full", "--rows", "idle", "--rounds", "1")
     assert result.code == 1
     assert "FAILED, round 1: the memory of" in result.text
+
+
+def test_a_terminal_gets_a_bar_that_disappears(url: str) -> None:
+    """The bar is on stderr, the report on stdout: only stderr is a terminal here."""
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "bench", "latency", "-s", url, "--rate", "1000", "--duration", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment())
+    output, _ = process.communicate(timeout=30)
+    os.close(theirs)
+    screen = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert re.findall(r"\[(#*)\.*\] +(\d+)%", screen)[0] == ("", "0")
+    assert len(re.findall(r"\[#+\.*\] +\d+%", screen)) >= 2
+    assert screen.endswith("\r\033[K")
+    assert output.startswith(b"NATS Pub/Sub stats")
 
 
 def test_help_shows_the_command_without_its_inner_name() -> None:

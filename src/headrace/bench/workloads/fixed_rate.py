@@ -33,7 +33,7 @@ class FixedRate:
     subscribers: int = 1
     stall_seconds: float = STALL_SECONDS
     subject: str = SUBJECT
-    unit = "us (p99)"
+    unit = "us"
     higher_is_better = False
 
     @property
