@@ -84,6 +84,14 @@ def test_every_message_at_a_fixed_rate_is_timed(process: Process, publishers: in
     assert sample.seconds >= 2_499 / 5_000  # nothing is sent before it is due
 
 
+def test_there_may_be_more_publishers_than_messages(process: Process) -> None:
+    for workload in (FixedRate(100, 0.02, 8, 5, 1), PublishSubscribe(5, 1, 8, 2)):
+        sample = workload.run(process.address, process.rss_bytes)
+        assert [client.messages for client in sample.clients] == [1, 1, 0, 0, 0, 2]
+    sample = RequestReply(1, 8, 2, requesters=3).run(process.address, process.rss_bytes)
+    assert [client.messages for client in sample.clients] == [2, 1, 1, 0]
+
+
 def test_slices_of_a_fixed_rate_hold_what_was_due_in_them(process: Process) -> None:
     sample = FixedRate(1_000, 2.5, 0).run(process.address, process.rss_bytes)
     assert [(part.start_seconds, part.seconds, part.distribution.count) for part in sample.slices] == [

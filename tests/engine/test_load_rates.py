@@ -108,8 +108,8 @@ def test_surplus_messages_of_a_queue_group_are_counted_too() -> None:
     assert sum(client[1] for client in load.clients) == 15
 
 
-@pytest.mark.parametrize("reply", [b"", b"x ", b"-1 ", b"1x ", b"99999999999999999999 "])
-def test_a_message_without_a_number_is_refused(reply: bytes) -> None:
+@pytest.mark.parametrize("reply", [b"", b"x ", b"-1 ", b"1x ", b"99999999999999999999 ", b"1 "])
+def test_a_message_without_a_number_that_was_sent_is_refused(reply: bytes) -> None:
     with peer(b"MSG bench 1 %b2\r\nhi\r\n" % reply) as (connection, _):
         load = Load(5.0, Histogram())
         load.add_timed_subscriber(connection.fileno(), 1, 1000.0)

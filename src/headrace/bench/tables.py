@@ -120,10 +120,11 @@ def _cells(results: Sequence[Result], servers: Sequence[str]) -> list[list[str]]
 
 def _figure(summary: Summary, unit: str) -> str:
     """`1.05 M/s (0.98 to 1.11)`: the spread in the same scale as the median."""
-    scale, letter = next((step for step in ((1e6, "M"), (1e3, "k")) if summary.median >= step[0]), (1.0, ""))
+    steps = ((1e6, "M"), (1e3, "k")) if unit.endswith("/s") else ()
+    scale, letter = next((step for step in steps if summary.median >= step[0]), (1.0, ""))
     digits = 2 if summary.median / scale < 10 else 1
     median, lowest, highest = (
-        f"{value / scale:.{digits}f}" for value in (summary.median, summary.lowest, summary.highest)
+        f"{value / scale:,.{digits}f}" for value in (summary.median, summary.lowest, summary.highest)
     )
     suffix = f" {letter}/s" if unit.endswith("/s") else f" {unit.partition('/')[0]}"
     return f"{median}{suffix} ({lowest} to {highest})"

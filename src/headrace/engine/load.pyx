@@ -125,12 +125,13 @@ cdef class Load:
         return self.count - 1
 
     def expect_shared(self, int64_t messages):
+        """What all queue members together are to receive."""
         self.shared_expected = messages
 
     def add_paced_publisher(self, int descriptor, bytes subject, bytes payload, int64_t first, int64_t stride,
                             int64_t numbers, double interval_ns):
         """Send the messages `first`, `first + stride`, ... below `numbers`, each when it is due."""
-        if first < 0 or stride < 1 or numbers < first or interval_ns <= 0 or self.delays is None:
+        if first < 0 or stride < 1 or numbers < 0 or interval_ns <= 0 or self.delays is None:
             raise ValueError("a paced publisher needs numbers, an interval and a histogram of delays")
         request, request_end = b"PUB %b " % subject, b" %d\r\n%b\r\n" % (len(payload), payload)
         cdef int64_t longest = len(request) + TOKEN_DIGITS + len(request_end)
@@ -467,7 +468,7 @@ cdef class Load:
         if reply == NULL:
             return
         number = digits(reply, length)
-        if number < 0:
+        if not 0 <= number < connection.expected:
             self.stop(GARBLED, index, connection.head, connection.head_length - 2)
             return
         due = <int64_t>(number * connection.interval)
