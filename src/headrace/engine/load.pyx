@@ -519,10 +519,11 @@ cdef class Load:
         cdef int64_t length, sent, turn_bytes = 0
         cdef int turn
         for turn in range(WRITES_PER_TURN):
-            sent = 0
+            length = sent = 0
             if connection.outbox_length and connection.position == 0:
-                sent = self.write(index, connection.outbox, connection.outbox_length)
-                memmove(connection.outbox, connection.outbox + sent, connection.outbox_length - sent)
+                length = connection.outbox_length
+                sent = self.write(index, connection.outbox, length)
+                memmove(connection.outbox, connection.outbox + sent, length - sent)
                 connection.outbox_length -= sent
             elif connection.to_send:
                 length = min(connection.block_length - connection.position, connection.to_send)
@@ -535,7 +536,8 @@ cdef class Load:
                     connection.position = 0
                     self.put(connection, b"PING\r\n", 6)
             turn_bytes += sent
-            if sent == 0 or turn_bytes >= BYTES_PER_TURN:
+            # A socket that took only a part is full: asking it again would cost a system call for nothing.
+            if sent == 0 or sent < length or turn_bytes >= BYTES_PER_TURN:
                 break
         self.watch(index, connection.outbox_length > 0 or connection.to_send > 0)
 
