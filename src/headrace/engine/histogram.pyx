@@ -56,7 +56,8 @@ cdef class Histogram:
 
     cdef void record(self, int64_t offset, int64_t nanoseconds) noexcept nogil:
         cdef int64_t number = min(max(offset, 0) // self.slice_nanoseconds, <int64_t>self.slices - 1)
-        self.counts[number * BUCKETS + bucket_of(nanoseconds)] += 1
+        cdef int64_t *count = self.counts + number * BUCKETS + bucket_of(nanoseconds)
+        count[0] += 1
         self.maxima[number] = max(self.maxima[number], nanoseconds)
 
     def add(self, int64_t offset_ns, int64_t nanoseconds):
