@@ -348,7 +348,7 @@ cdef class Load:
                 and (connection.shares or connection.role == RESPONDER):
             connection.ended_at = self.progress_at
         if connection.shares and not self.settling:
-            self.shared_messages += connection.messages - before
+            self.shared_messages = self.shared_messages + connection.messages - before
             self.check_shared()
         self.check_complete(index, self.progress_at)
 
