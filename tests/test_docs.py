@@ -21,7 +21,19 @@ from tests.cli.commands import SECONDS, environment
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-COMMANDS = sorted(headrace.commands.items())
+
+
+def all_commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    """By what is typed. A hidden command of a group is what the group does without a command's name."""
+    for name, command in sorted(group.commands.items()):
+        typed = prefix.strip() if command.hidden else f"{prefix}{name}"
+        if isinstance(command, click.Group):
+            yield from all_commands(command, f"{typed} ")
+        else:
+            yield typed, command
+
+
+COMMANDS = list(all_commands(headrace))
 
 
 def section(text: str, heading: str) -> str:

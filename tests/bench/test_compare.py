@@ -12,14 +12,12 @@ import pytest
 from headrace.bench.compare import Measurement, Result, Row, compare
 from headrace.bench.servers import Server
 from headrace.bench.tables import as_json, markdown_table, notes, text_table
-from headrace.bench.workloads import IdleConnections, PublishSubscribe, Sample
+from headrace.bench.workloads import FixedRate, IdleConnections, PublishSubscribe, Sample, Workload
 
 ROOT = Path(__file__).parents[2]
 
 
-def result_of(
-    workload: PublishSubscribe | IdleConnections, values: dict[str, list[float]], target: float
-) -> Result:
+def result_of(workload: Workload, values: dict[str, list[float]], target: float | None) -> Result:
     row = Row("row", "the work", workload, target, peak_rss_limit_mb=150)
     return Result(
         row,
@@ -63,6 +61,24 @@ def test_the_table_shows_medians_spread_ratio_and_target() -> None:
         "not a quiet machine, cores that other processes kept busy: row 0.25",
     ]
     assert as_json([result], ["a", "b"], {})["rows"][0]["ratio"] == {"b": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("workload", "values", "text"),
+    [
+        (FixedRate(1, 1, 1), [1401.0, 900.0, 2000.0], "1,401.0 us (900.0 to 2,000.0)"),
+        (IdleConnections(1), [1.25, 1.0, 1.5], "1.25 KB (1.00 to 1.50)"),
+        (PublishSubscribe(1, 1, 1, 1), [1500.0, 900.0, 2000.0], "1.50 k/s (0.90 to 2.00)"),
+    ],
+)
+def test_only_rates_are_scaled(workload: Workload, values: list[float], text: str) -> None:
+    result = result_of(workload, {"a": values}, None)
+    assert re.split(" {2,}", text_table([result], ["a"]).splitlines()[2])[1] == text
+
+
+def test_without_a_target_the_ratio_stands_alone() -> None:
+    result = result_of(PublishSubscribe(1, 1, 1, 1), {"a": [2.0], "b": [3.0]}, None)
+    assert re.split(" {2,}", text_table([result], ["a", "b"]).splitlines()[2])[3] == "1.50"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import run_load
 from headrace.bench.servers import Process, Server, running
@@ -79,7 +80,7 @@ def test_a_server_that_hangs_in_mid_run_does_not_hang_the_run(process: Process) 
 
 def test_an_unreachable_server_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = listener.getsockname()
+        address = Address(*listener.getsockname())
     with pytest.raises(BenchError, match=r"connection 0 of 1 to 127\.0\.0\.1:\d+: .*refused"):
         IdleConnections(1).run(address, lambda: 0)
 

@@ -1,15 +1,12 @@
 """The load loop against a peer on a socket pair: what it counts, and what it refuses to believe."""
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 
 from headrace.engine.load import Load
+from tests.engine.peers import FRAME, peer
 
-FRAME = b"MSG bench 1 5\r\nhello\r\n"
 # Every sample: the bytes that a server sends, and the messages and payload bytes that are in them.
 SAMPLES = {
     "like frames": (FRAME * 1000, 1000, 5000),
@@ -29,31 +26,6 @@ GARBAGE = {
     "a control line beyond the limit": b"MSG " + b"a" * 5000 + b" 1 5\r\n",
     "headers that nobody asked for": b"HMSG bench 1 12 12\r\nNATS/1.0\r\n\r\n\r\n",
 }
-
-
-@contextmanager
-def peer(data: bytes, step: int = 0) -> Iterator[tuple[socket.socket, list[bytes]]]:
-    """A connection whose other end sends `data` (in pieces of `step`), then answers every PING."""
-    ours, theirs = socket.socketpair()
-    heard: list[bytes] = []
-
-    def serve() -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # a run that has seen enough hangs up
-            for start in range(0, len(data), step or len(data) or 1):
-                theirs.sendall(data[start : start + (step or len(data))])
-            while piece := theirs.recv(65536):
-                heard.append(piece)
-                theirs.sendall(b"PONG\r\n" * piece.count(b"PING\r\n"))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield ours, heard
-    finally:
-        ours.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        ours.close()
-        theirs.close()
 
 
 @pytest.mark.parametrize("same_frames", [True, False])

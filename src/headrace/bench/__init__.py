@@ -1,7 +1,10 @@
 """Measure any NATS server: workloads, the load generator around the compiled loop, alternating rounds,
-tables.
+reports.
 
-Read in this order: `wire` (frames and connections), `workloads` (what is measured), `generator` (one run of
-the compiled loop), `servers` (a server process and what it costs), `compare` (rounds), `tables` (what is
-shown).
+Read in this order: `addresses` and `wire` (frames and connections), `generator` and `processes` (one run of
+the compiled loop), `workloads` (what is measured), `servers` (a server process and what it costs).
+
+Then one run: `jobs` (flags), `runs`, `rates` and `distribution` (its figures), `classic`, `export` and `save`
+(where they go), `seeds` (the predecessors' figures). Or several servers: `suites` (rows), `compare` (rounds),
+`tables`, `comparison`.
 """

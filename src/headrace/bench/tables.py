@@ -39,10 +39,10 @@ def notes(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
         limit = result.row.peak_rss_limit_mb
         for server in servers[1:] if limit is not None else ():
             peak = result.highest_peak_rss_mb(server)
-            verdict = "reached" if limit is not None and peak <= limit else "NOT reached"
-            lines.append(
-                f"{name}: {server} peak RSS {peak:,.0f} MB, at most {limit:,.0f} MB is aimed at: {verdict}"
-            )
+            if peak is not None and limit is not None:
+                verdict = "reached" if peak <= limit else "NOT reached"
+                aim = f"at most {limit:,.0f} MB is aimed at"
+                lines.append(f"{name}: {server} peak RSS {peak:,.0f} MB, {aim}: {verdict}")
         for server in servers:
             busy = _median(result, server, _generator_share)
             if busy >= BUSY_GENERATOR_SHARE:
@@ -108,8 +108,8 @@ def _cells(results: Sequence[Result], servers: Sequence[str]) -> list[list[str]]
             *(_figure(result.summary(server), result.row.workload.unit) for server in servers),
             *(_ratio(result, server, reference) for server in others),
             _each(f"{_median(result, server, _generator_share):.0%}" for server in servers),
-            _each(f"{_median(result, server, _server_cpu):.2f}" for server in servers) + " s",
-            _each(f"{result.highest_peak_rss_mb(server):.0f}" for server in servers) + " MB",
+            _each(_server_cpu(result, server) for server in servers) + " s",
+            _each(_peak_rss(result, server) for server in servers) + " MB",
         ]
         if not result.error
         else [result.row.name, "failed", *[""] * (len(head) + 1)]
@@ -120,19 +120,23 @@ def _cells(results: Sequence[Result], servers: Sequence[str]) -> list[list[str]]
 
 def _figure(summary: Summary, unit: str) -> str:
     """`1.05 M/s (0.98 to 1.11)`: the spread in the same scale as the median."""
-    scale, letter = next((step for step in ((1e6, "M"), (1e3, "k")) if summary.median >= step[0]), (1.0, ""))
+    steps = ((1e6, "M"), (1e3, "k")) if unit.endswith("/s") else ()
+    scale, letter = next((step for step in steps if summary.median >= step[0]), (1.0, ""))
     digits = 2 if summary.median / scale < 10 else 1
     median, lowest, highest = (
-        f"{value / scale:.{digits}f}" for value in (summary.median, summary.lowest, summary.highest)
+        f"{value / scale:,.{digits}f}" for value in (summary.median, summary.lowest, summary.highest)
     )
     suffix = f" {letter}/s" if unit.endswith("/s") else f" {unit.partition('/')[0]}"
     return f"{median}{suffix} ({lowest} to {highest})"
 
 
 def _ratio(result: Result, server: str, reference: str) -> str:
+    ratio = f"{result.ratio(server, reference):.2f}"
+    if result.row.target is None:
+        return ratio
     sign = "≥" if result.row.workload.higher_is_better else "≤"
     verdict = "reached" if result.reaches_target(server, reference) else "NOT reached"
-    return f"{result.ratio(server, reference):.2f} ({sign} {result.row.target:g} {verdict})"
+    return f"{ratio} ({sign} {result.row.target:g} {verdict})"
 
 
 def _each(texts: Iterable[str]) -> str:
@@ -148,11 +152,18 @@ def _generator_share(measurement: Measurement) -> float:
 
 
 def _others_share(measurement: Measurement) -> float:
-    return measurement.others_cpu_share
+    return measurement.others_cpu_share or 0.0
 
 
-def _server_cpu(measurement: Measurement) -> float:
-    return measurement.server_cpu_seconds
+def _server_cpu(result: Result, server: str) -> str:
+    seconds = (measurement.server_cpu_seconds for measurement in result.measurements[server])
+    known = [value for value in seconds if value is not None]
+    return f"{statistics.median(known):.2f}" if known else "?"
+
+
+def _peak_rss(result: Result, server: str) -> str:
+    peak = result.highest_peak_rss_mb(server)
+    return "?" if peak is None else f"{peak:.0f}"
 
 
 def _extra(key: str) -> Callable[[Measurement], float]:

@@ -6,30 +6,43 @@ would otherwise wait for 10,000 round trips.
 """
 
 import itertools
+import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
-
-Address = tuple[str, int]
 
 BLOCK_BYTES = 64 * 1024
 BATCH_CONNECTIONS = 100
 HANDSHAKE_TIMEOUT_SECONDS = 10.0
 HANDSHAKE_BYTES_MAX = 64 * 1024
-CONNECT = (
-    b'CONNECT {"verbose":false,"pedantic":false,"lang":"python","version":"0","name":"headrace bench",'
-    b'"protocol":1,"echo":true,"headers":true,"no_responders":true}\r\n'
-)
+CONNECT = {
+    "verbose": False,
+    "pedantic": False,
+    "lang": "python",
+    "version": "0",
+    "name": "headrace bench",
+    "protocol": 1,
+    "echo": True,
+    "headers": True,
+    "no_responders": True,
+}
+
+
+def connect_frame(address: Address) -> bytes:
+    """CONNECT, with the credentials that the address has."""
+    return b"CONNECT %b\r\n" % json.dumps(CONNECT | address.credentials).encode()
 
 
 def publish_frame(subject: bytes, payload: bytes) -> bytes:
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload)
 
 
-def subscribe_frame(subject: bytes) -> bytes:
-    return b"SUB %b 1\r\n" % subject
+def subscribe_frame(subject: bytes, queue: bytes = b"", number: int = 1) -> bytes:
+    return b"SUB %b %b %d\r\n" % (subject, queue, number)
 
 
 def block_of(frame: bytes) -> bytes:
@@ -38,42 +51,44 @@ def block_of(frame: bytes) -> bytes:
 
 
 @contextmanager
-def open_connections(address: Address, greetings: Sequence[bytes]) -> Iterator[list[socket.socket]]:
+def open_connections(
+    address: Address, greetings: Sequence[bytes], on_progress: Callable[[float], object] | None = None
+) -> Iterator[list[socket.socket]]:
     """One connection per greeting (SUB lines, or nothing), each through CONNECT and PING/PONG when this
     yields.
 
     They are closed with a reset, so that thousands of them leave no sockets in TIME_WAIT for the next round.
     """
     sockets: list[socket.socket] = []
+    hello = connect_frame(address)
     try:
         for start in range(0, len(greetings), BATCH_CONNECTIONS):
             batch = greetings[start : start + BATCH_CONNECTIONS]
             opened = [_connect(address, sockets) for _ in batch]
             for connection, greeting in zip(opened, batch, strict=True):
-                connection.sendall(CONNECT + greeting + b"PING\r\n")
+                connection.sendall(hello + greeting + b"PING\r\n")
             for connection in opened:
                 _await_pong(connection)
+            if on_progress:
+                on_progress(len(sockets) / len(greetings))
         yield sockets
     except OSError as error:
-        raise BenchError(
-            f"connection {len(sockets)} of {len(greetings)} to {address[0]}:{address[1]}: {error}"
-        ) from error
+        raise BenchError(f"connection {len(sockets)} of {len(greetings)} to {address}: {error}") from error
     finally:
         for connection in sockets:
             connection.close()
 
 
 def _connect(address: Address, sockets: list[socket.socket]) -> socket.socket:
-    connection = socket.create_connection(address, HANDSHAKE_TIMEOUT_SECONDS)
+    connection = socket.create_connection((address.host, address.port), HANDSHAKE_TIMEOUT_SECONDS)
     sockets.append(connection)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     return connection
 
 
-def _await_pong(connection: socket.socket) -> None:
+def _await_pong(connection: socket.socket, received: bytes = b"") -> None:
     """Read to the end of a line with the PONG in or before it: nats-server sends its second INFO after it."""
-    received = b""
     for _ in itertools.repeat(None, HANDSHAKE_BYTES_MAX):
         piece = connection.recv(4096)
         received += piece
@@ -86,3 +101,34 @@ def _await_pong(connection: socket.socket) -> None:
         if not piece or len(received) > HANDSHAKE_BYTES_MAX:
             break
     raise BenchError(f"no PONG in the server's greeting, but {received[-60:]!r}")
+
+
+def greet(address: Address) -> dict[str, Any]:
+    """What the server says in its INFO, after a whole handshake. Raises BenchError with what to do."""
+    try:
+        with socket.create_connection((address.host, address.port), HANDSHAKE_TIMEOUT_SECONDS) as connection:
+            with connection.makefile("rb") as lines:
+                first = lines.readline(HANDSHAKE_BYTES_MAX)
+            if not first.startswith(b"INFO "):
+                raise BenchError(f"what listens at {address} is no NATS server")
+            info: dict[str, Any] = json.loads(first[5:])
+            if info.get("tls_required"):
+                raise BenchError(f"the server at {address} wants TLS; the benchmark speaks plain TCP")
+            connection.sendall(connect_frame(address) + b"PING\r\n")
+            _await_pong(connection, b"\r\n")
+            return info
+    except ConnectionRefusedError:
+        raise BenchError(
+            f"no server listens at {address}", hint="start one with `headrace serve`, or use --start headrace"
+        ) from None
+    except ValueError:
+        raise BenchError(f"what listens at {address} is no NATS server") from None
+    except OSError as error:
+        raise BenchError(f"the server at {address} cannot be reached: {error.strerror or error}") from None
+    except BenchError as error:
+        if "Authorization" not in str(error):
+            raise
+        raise BenchError(
+            f"the server at {address} does not accept these credentials",
+            hint="give them in the URL: nats://user:password@host:port or nats://token@host:port",
+        ) from None

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import click
 
 from headrace import __version__
+from headrace.cli.bench import bench
 from headrace.cli.output import give_up_stdout, say
 from headrace.cli.pub import pub
 from headrace.cli.request import request
@@ -33,6 +34,7 @@ Examples:
   headrace sub 'greet.*'                  print what is published
   headrace pub greet.anna 'Hello, Anna'   publish a message
   headrace request time.now               ask, and print the answer
+  headrace bench --start headrace -ns 10  measure a server
 
 The drop-in for nats-server, with its flags and configuration file, is headrace-server.
 """
@@ -47,7 +49,7 @@ def headrace() -> None:
     """A NATS server that you pip install, and commands to try any NATS server by hand."""
 
 
-for command in (serve, pub, sub, request):
+for command in (serve, pub, sub, request, bench):
     headrace.add_command(command)
 
 

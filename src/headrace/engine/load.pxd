@@ -1,6 +1,9 @@
 """What the load loop calls, counts and remembers; `load.pyx` says how it works."""
 
 from libc.stdint cimport int64_t, uint32_t
+from posix.time cimport timespec
+
+from headrace.engine.histogram cimport Histogram
 
 
 cdef extern from "sys/socket.h" nogil:
@@ -20,6 +23,17 @@ cdef extern from "sys/epoll.h" nogil:
     int epoll_ctl(int epoll, int operation, int descriptor, epoll_event *event)
     int epoll_wait(int epoll, epoll_event *events, int max_events, int milliseconds)
 
+cdef extern from "poll.h" nogil:
+    short POLLIN
+    struct pollfd:
+        int fd
+        short events
+    int ppoll(pollfd *descriptors, unsigned long count, const timespec *timeout, const void *signals)
+
+cdef extern from "sys/prctl.h" nogil:
+    enum: PR_SET_TIMERSLACK
+    int prctl(int option, unsigned long value)
+
 
 cdef enum:
     CONTROL_LINE_MAX = 4096          # nats-server's own default
@@ -29,6 +43,7 @@ cdef enum:
     BYTES_PER_TURN = 32 * 1024       # large writes use the turn up sooner
     TICK_MILLISECONDS = 200          # how often Python may look at signals and at the progress
     TOKEN_DIGITS = 19
+    PACED_OUTBOX_LENGTH = 256 * 1024 # and at least a frame: what a paced publisher may have waiting
 
 cdef enum Role:
     PUBLISHER, SUBSCRIBER, RESPONDER, REQUESTER
@@ -43,6 +58,7 @@ cdef struct Connection:
     bint watches_output
     int64_t started_at               # nanoseconds: first byte written or read
     int64_t ended_at                 # nanoseconds: the last message, or the closing PONG of a publisher
+    bint shares                      # expects nothing by itself: a member of a queue group
     # What a publisher writes: `block` over and over until `to_send` bytes are out.
     const char *block
     int64_t block_length
@@ -74,6 +90,11 @@ cdef struct Connection:
     int64_t inbox_length
     int64_t requested
     int64_t *times                   # by number: when it was sent, then minus how long its answer took
+    # At a fixed rate: message `number` is due at `interval` * number after the start. Also of the subscriber
+    # that computes from the number, which is the reply subject, how long the message took.
+    double interval                  # nanoseconds; 0 when there is no rate
+    int64_t stride                   # from one number of this publisher to its next
+    int64_t numbers                  # those below are sent by somebody
 
 
 cdef class Load:
@@ -89,23 +110,35 @@ cdef class Load:
     cdef int64_t stall_nanoseconds
     cdef int64_t progress_at
     cdef readonly int64_t started_at
+    cdef bint paced                  # some publisher has a fixed rate
+    cdef int64_t shared_expected     # by the members of queue groups together
+    cdef int64_t shared_messages
+    cdef bint shared_complete
+    cdef readonly Histogram waits    # how long requests and messages at a fixed rate took
+    cdef readonly Histogram delays   # how much later than intended the generator sent at a fixed rate
     cdef list kept                   # the bytes objects that the connections point into
 
     cdef Connection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL
     cdef void start(self) noexcept nogil
     cdef void loop(self, epoll_event *events) noexcept nogil
+    cdef int wait(self, epoll_event *events, int64_t nanoseconds) noexcept nogil
+    cdef int64_t send_due(self, int64_t now) noexcept nogil
     cdef void stop(self, Status status, int index, const char *text, int64_t length) noexcept nogil
     cdef void receive(self, int index) noexcept nogil
     cdef void parse(self, int index, const char *at, const char *end) noexcept nogil
     cdef void on_line(self, int index, const char *line, int64_t length) noexcept nogil
     cdef void on_head(self, int index, const char *line, int64_t length) noexcept nogil
     cdef void on_message(self, int index) noexcept nogil
+    cdef const char *reply_of(self, int index, int64_t *length) noexcept nogil
     cdef void answer(self, int index) noexcept nogil
+    cdef void take_numbered(self, int index) noexcept nogil
     cdef void take_answer(self, int index) noexcept nogil
     cdef void put_request(self, Connection *connection, int64_t now) noexcept nogil
+    cdef void put_numbered(self, Connection *connection) noexcept nogil
     cdef void put(self, Connection *connection, const char *text, int64_t length) noexcept nogil
     cdef void transmit(self, int index) noexcept nogil
     cdef int64_t write(self, int index, const char *bytes_out, int64_t length) noexcept nogil
     cdef void watch(self, int index, bint output) noexcept nogil
     cdef void check_complete(self, int index, int64_t now) noexcept nogil
+    cdef void check_shared(self) noexcept nogil
     cdef void finish_phase(self) noexcept nogil

@@ -13,11 +13,15 @@ the server:
   is counted by division; the headers of its first and of its last whole frame are compared, so anything
   else in between (a PING shifts all that follows) is noticed and that read is walked frame by frame.
   Nothing is estimated.
+* A publisher at a fixed rate numbers its messages in the reply subject. When a message is due follows from
+  its number alone, so the wait is counted from the intended moment, whatever delayed the writing: a stall
+  of the server or of this loop is not hidden (the pitfall that is known as coordinated omission).
 
 The rules
 ---------
 * Readable connections go first: a server is not to be blamed for the backlog of a generator that only writes.
 * A publisher is complete when its closing PING is answered; a subscriber when it has all that it expects.
+  The members of a queue group are complete together, when their sum is.
   Then every subscriber sends a PING too, so that surplus messages are seen before the PONG and are counted.
 * Every length that a server sends is checked before it is used; anything unexpected ends the run and says
   why.
@@ -28,7 +32,7 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime
 from posix.unistd cimport close
 
 import os
@@ -47,6 +51,18 @@ cdef inline bint starts_frame(Connection *connection, const char *at) noexcept n
     return memcmp(at, connection.head, connection.head_length) == 0
 
 
+cdef inline int64_t digits(const char *text, int64_t length) noexcept nogil:
+    """The number that the text is, or -1."""
+    cdef int64_t number = 0, at
+    if not 0 < length < TOKEN_DIGITS:
+        return -1
+    for at in range(length):
+        if not c'0' <= text[at] <= c'9':
+            return -1
+        number = number * 10 + (text[at] - c'0')
+    return number
+
+
 cdef class Load:
     """One run: add the connections, call `run` once, read the outcome.
 
@@ -54,8 +70,9 @@ cdef class Load:
     closed.
     """
 
-    def __cinit__(self, double stall_seconds=10.0):
+    def __cinit__(self, double stall_seconds=10.0, Histogram waits=None, Histogram delays=None):
         self.stall_nanoseconds = <int64_t>(stall_seconds * 1e9)
+        self.waits, self.delays = waits, delays
         self.culprit = -1
         self.kept = []
         self.buffer = <char *>malloc(CONTROL_LINE_MAX + READ_LENGTH)
@@ -99,6 +116,44 @@ cdef class Load:
         connection.expected = expected
         connection.same_frames = same_frames
         return self.count - 1
+
+    def add_queue_member(self, int descriptor, bint same_frames):
+        """A subscriber whose share is the server's choice; `expect_shared` says what all of them get."""
+        cdef Connection *connection = self.add(descriptor, SUBSCRIBER, 64)
+        connection.shares = True
+        connection.same_frames = same_frames
+        return self.count - 1
+
+    def expect_shared(self, int64_t messages):
+        """What all queue members together are to receive."""
+        self.shared_expected = messages
+
+    def add_paced_publisher(self, int descriptor, bytes subject, bytes payload, int64_t first, int64_t stride,
+                            int64_t numbers, double interval_ns):
+        """Send the messages `first`, `first + stride`, ... below `numbers`, each when it is due."""
+        if first < 0 or stride < 1 or numbers < 0 or interval_ns <= 0 or self.delays is None:
+            raise ValueError("a paced publisher needs numbers, an interval and a histogram of delays")
+        request, request_end = b"PUB %b " % subject, b" %d\r\n%b\r\n" % (len(payload), payload)
+        cdef int64_t longest = len(request) + TOKEN_DIGITS + len(request_end)
+        cdef Connection *connection = self.add(
+            descriptor, PUBLISHER, max(longest, <int64_t>PACED_OUTBOX_LENGTH) + 64)
+        self.kept += [request, request_end]
+        connection.request, connection.request_length = request, len(request)
+        connection.request_end, connection.request_end_length = request_end, len(request_end)
+        connection.interval, connection.stride = interval_ns, stride
+        connection.requested, connection.numbers = first, numbers
+        self.paced = True
+        if first >= numbers:
+            self.put(connection, b"PING\r\n", 6)
+        return self.count - 1
+
+    def add_timed_subscriber(self, int descriptor, int64_t expected, double interval_ns):
+        """Expect numbered messages, and count how long each took since it was due."""
+        if interval_ns <= 0 or self.waits is None:
+            raise ValueError("a timed subscriber needs an interval and a histogram of waits")
+        index = self.add_subscriber(descriptor, expected, False)
+        self.connections[self.count - 1].interval = interval_ns
+        return index
 
     def add_responder(self, int descriptor, bytes payload, int64_t in_flight):
         """Answer every message with `payload`; at most `in_flight` answers wait to be written."""
@@ -172,6 +227,8 @@ cdef class Load:
                 event.events, event.data.u32 = EPOLLIN, index
                 if epoll_ctl(self.epoll, EPOLL_CTL_ADD, self.connections[index].descriptor, &event) < 0:
                     raise OSError(errno, os.strerror(errno))
+            if self.paced:
+                prctl(PR_SET_TIMERSLACK, 1)  # the default lets every sleep of this thread last 50 us longer
             with nogil:
                 self.start()
             while self.status == RUNNING:
@@ -192,20 +249,25 @@ cdef class Load:
         cdef int index
         for index in range(self.count):
             connection = &self.connections[index]
-            for number in range(connection.requested):
-                connection.times[number] = self.started_at
+            if connection.role == REQUESTER:
+                for number in range(connection.requested):
+                    connection.times[number] = self.started_at
             if connection.role != RESPONDER:
                 self.unfinished = self.unfinished + 1
         for index in range(self.count):
             self.transmit(index)
             self.check_complete(index, self.started_at)
+        self.check_shared()
 
     cdef void loop(self, epoll_event *events) noexcept nogil:
         cdef int64_t now = now_nanoseconds()
         cdef int64_t tick_at = now + TICK_MILLISECONDS * <int64_t>1_000_000
+        cdef int64_t pause = TICK_MILLISECONDS * <int64_t>1_000_000
         cdef int ready, index
         while self.status == RUNNING:
-            ready = epoll_wait(self.epoll, events, self.count, TICK_MILLISECONDS)
+            if self.paced:
+                pause = self.send_due(now_nanoseconds())
+            ready = self.wait(events, pause)
             now = now_nanoseconds()
             for index in range(ready):
                 if self.status == RUNNING and events[index].events & ~<uint32_t>EPOLLOUT:
@@ -217,6 +279,42 @@ cdef class Load:
                 self.stop(STALLED, -1, b"", 0)
             elif self.status == RUNNING and now >= tick_at:
                 self.status = TICK
+
+    cdef int wait(self, epoll_event *events, int64_t nanoseconds) noexcept nogil:
+        cdef pollfd waiting
+        cdef timespec timeout
+        if not self.paced:
+            return epoll_wait(self.epoll, events, self.count, TICK_MILLISECONDS)
+        # epoll_wait sleeps for whole milliseconds, in which thousands of messages may fall due.
+        waiting.fd, waiting.events = self.epoll, POLLIN
+        timeout.tv_sec, timeout.tv_nsec = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
+        ppoll(&waiting, 1, &timeout, NULL)
+        return epoll_wait(self.epoll, events, self.count, 0)
+
+    cdef int64_t send_due(self, int64_t now) noexcept nogil:
+        """Write what is due on the paced publishers; return the nanoseconds until more is."""
+        cdef Connection *connection
+        cdef int64_t due, longest, pause = TICK_MILLISECONDS * <int64_t>1_000_000
+        cdef int index
+        for index in range(self.count):
+            connection = &self.connections[index]
+            if connection.role != PUBLISHER or connection.interval == 0:
+                continue
+            longest = connection.request_length + TOKEN_DIGITS + connection.request_end_length + 6
+            while connection.requested < connection.numbers \
+                    and connection.outbox_capacity - connection.outbox_length >= longest:
+                due = <int64_t>(connection.requested * connection.interval)
+                if self.started_at + due > now:
+                    pause = min(pause, self.started_at + due - now)
+                    break
+                self.delays.record(due, now - self.started_at - due)
+                self.put_numbered(connection)
+                connection.requested += connection.stride
+                if connection.requested >= connection.numbers:
+                    self.put(connection, b"PING\r\n", 6)
+            if connection.outbox_length and not connection.watches_output:
+                self.transmit(index)
+        return pause
 
     cdef void stop(self, Status status, int index, const char *text, int64_t length) noexcept nogil:
         if self.status != RUNNING:
@@ -230,6 +328,7 @@ cdef class Load:
         cdef Connection *connection = &self.connections[index]
         cdef char *fresh = self.buffer + CONTROL_LINE_MAX
         cdef char *at = fresh - connection.carry_length
+        cdef int64_t before
         cdef ssize_t got = recv(connection.descriptor, fresh, READ_LENGTH, MSG_DONTWAIT)
         if got < 0 and (errno == EAGAIN or errno == EINTR):
             return
@@ -241,9 +340,16 @@ cdef class Load:
             connection.started_at = self.progress_at
         memcpy(at, connection.carry, connection.carry_length)
         connection.carry_length = 0
+        before = connection.messages
         self.parse(index, at, fresh + got)
         if connection.outbox_length:
             self.transmit(index)
+        if connection.messages > before and not self.settling \
+                and (connection.shares or connection.role == RESPONDER):
+            connection.ended_at = self.progress_at
+        if connection.shares and not self.settling:
+            self.shared_messages = self.shared_messages + connection.messages - before
+            self.check_shared()
         self.check_complete(index, self.progress_at)
 
     cdef void parse(self, int index, const char *at, const char *end) noexcept nogil:
@@ -321,9 +427,11 @@ cdef class Load:
             self.answer(index)
         elif connection.role == REQUESTER:
             self.take_answer(index)
+        elif connection.interval:
+            self.take_numbered(index)
 
-    cdef void answer(self, int index) noexcept nogil:
-        """`MSG subject sid reply size`: publish to the fourth word."""
+    cdef const char *reply_of(self, int index, int64_t *length) noexcept nogil:
+        """The fourth word of `MSG subject sid reply size`, or NULL after a stop."""
         cdef Connection *connection = &self.connections[index]
         cdef const char *end = connection.head + connection.head_length
         cdef const char *reply = connection.head
@@ -333,40 +441,67 @@ cdef class Load:
             reply = <const char *>memchr(reply, c' ', end - reply)
             if reply == NULL:
                 self.stop(GARBLED, index, connection.head, connection.head_length)
-                return
+                return NULL
             reply += 1
         space = <const char *>memchr(reply, c' ', end - reply)
         if space == NULL:
             self.stop(GARBLED, index, b"a request without a reply subject", 33)
+            return NULL
+        length[0] = space - reply
+        return reply
+
+    cdef void answer(self, int index) noexcept nogil:
+        cdef Connection *connection = &self.connections[index]
+        cdef int64_t length = 0
+        cdef const char *reply = self.reply_of(index, &length)
+        if reply == NULL:
             return
         self.put(connection, b"PUB ", 4)
-        self.put(connection, reply, space - reply)
+        self.put(connection, reply, length)
         self.put(connection, connection.request_end, connection.request_end_length)
+
+    cdef void take_numbered(self, int index) noexcept nogil:
+        """The reply subject is the number, and the number says when the message was due."""
+        cdef Connection *connection = &self.connections[index]
+        cdef int64_t length = 0, number = 0, due
+        cdef const char *reply = self.reply_of(index, &length)
+        if reply == NULL:
+            return
+        number = digits(reply, length)
+        if not 0 <= number < connection.expected:
+            self.stop(GARBLED, index, connection.head, connection.head_length - 2)
+            return
+        due = <int64_t>(number * connection.interval)
+        self.waits.record(due, self.progress_at - self.started_at - due)
 
     cdef void take_answer(self, int index) noexcept nogil:
         """`MSG <inbox><number> sid size`: note how long it took and send the next request."""
         cdef Connection *connection = &self.connections[index]
-        cdef int64_t at = 4 + connection.inbox_length, number = 0
-        cdef int64_t digits = at
-        while at < connection.head_length - 1 and at - digits < TOKEN_DIGITS - 1 \
-                and c'0' <= connection.head[at] <= c'9':
-            number = number * 10 + (connection.head[at] - c'0')
-            at += 1
-        if at == digits or connection.head[at] != c' ' or number >= connection.requested \
-                or connection.times[number] < 0:
+        cdef const char *token = connection.head + 4 + connection.inbox_length
+        cdef int64_t room = connection.head_length - 4 - connection.inbox_length
+        cdef const char *space = <const char *>memchr(token, c' ', room) if room > 0 else NULL
+        cdef int64_t number = digits(token, space - token) if space != NULL else -1
+        cdef int64_t sent_at
+        if number < 0 or number >= connection.requested or connection.times[number] < 0:
             self.stop(GARBLED, index, connection.head, connection.head_length - 2)
             return
-        connection.times[number] = min(connection.times[number] - self.progress_at, -1)
+        sent_at = connection.times[number]
+        connection.times[number] = min(sent_at - self.progress_at, -1)
+        if self.waits is not None:
+            self.waits.record(sent_at - self.started_at, self.progress_at - sent_at)
         if connection.requested < connection.expected:
             self.put_request(connection, self.progress_at)
 
     # Writing.
 
     cdef void put_request(self, Connection *connection, int64_t now) noexcept nogil:
+        connection.times[connection.requested] = now
+        self.put_numbered(connection)
+        connection.requested += 1
+
+    cdef void put_numbered(self, Connection *connection) noexcept nogil:
         cdef char token[24]
         snprintf(token, sizeof(token), b"%lld", <long long>connection.requested)
-        connection.times[connection.requested] = now
-        connection.requested += 1
         self.put(connection, connection.request, connection.request_length)
         self.put(connection, token, strlen(token))
         self.put(connection, connection.request_end, connection.request_end_length)
@@ -384,10 +519,11 @@ cdef class Load:
         cdef int64_t length, sent, turn_bytes = 0
         cdef int turn
         for turn in range(WRITES_PER_TURN):
-            sent = 0
+            length = sent = 0
             if connection.outbox_length and connection.position == 0:
-                sent = self.write(index, connection.outbox, connection.outbox_length)
-                memmove(connection.outbox, connection.outbox + sent, connection.outbox_length - sent)
+                length = connection.outbox_length
+                sent = self.write(index, connection.outbox, length)
+                memmove(connection.outbox, connection.outbox + sent, length - sent)
                 connection.outbox_length -= sent
             elif connection.to_send:
                 length = min(connection.block_length - connection.position, connection.to_send)
@@ -400,7 +536,8 @@ cdef class Load:
                     connection.position = 0
                     self.put(connection, b"PING\r\n", 6)
             turn_bytes += sent
-            if sent == 0 or turn_bytes >= BYTES_PER_TURN:
+            # A socket that took only a part is full: asking it again would cost a system call for nothing.
+            if sent == 0 or sent < length or turn_bytes >= BYTES_PER_TURN:
                 break
         self.watch(index, connection.outbox_length > 0 or connection.to_send > 0)
 
@@ -431,6 +568,8 @@ cdef class Load:
         cdef Connection *connection = &self.connections[index]
         if connection.complete or connection.role == RESPONDER or self.status != RUNNING:
             return
+        if connection.shares and not self.settling:
+            return
         if connection.role == PUBLISHER:
             connection.complete = connection.pongs > 0
         elif self.settling and connection.role == SUBSCRIBER:
@@ -443,6 +582,20 @@ cdef class Load:
             connection.ended_at = now
         self.unfinished = self.unfinished - 1
         if self.unfinished == 0:
+            self.finish_phase()
+
+    cdef void check_shared(self) noexcept nogil:
+        """When everything that the queue groups expect has come, all their members are complete."""
+        cdef int index, members = 0
+        if self.shared_complete or self.shared_messages < self.shared_expected or self.status != RUNNING:
+            return
+        self.shared_complete = True
+        for index in range(self.count):
+            if self.connections[index].shares:
+                self.connections[index].complete = True
+                members += 1
+        self.unfinished = self.unfinished - members
+        if members and self.unfinished == 0:
             self.finish_phase()
 
     cdef void finish_phase(self) noexcept nogil:
@@ -468,6 +621,12 @@ cdef class Load:
     def failure(self):
         """The client that the run broke on (or -1) and the text that goes with it."""
         return self.culprit, self.detail.decode("utf-8", "replace")
+
+    @property
+    def expected(self):
+        """How many messages all clients together are to receive."""
+        cdef int index
+        return self.shared_expected + sum(self.connections[index].expected for index in range(self.count))
 
     @property
     def clients(self):

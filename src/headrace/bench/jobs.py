@@ -1,0 +1,134 @@
+"""From the flags of `headrace bench` to a job: defaults, presets, and what does not go together.
+
+`DEFAULTS` is the table of what each workload takes. A flag that a workload would ignore is refused: a figure
+must not look as if it had been measured with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.bench.runs import Job
+from headrace.bench.seeds import PRESETS
+from headrace.bench.workloads import (
+    FixedRate,
+    IdleConnections,
+    ManySubjects,
+    PublishSubscribe,
+    RequestReply,
+    Workload,
+)
+from headrace.errors import UsageError
+
+COMMON = {"subject": "bench", "num_pubs": 1, "num_subs": 1, "msg_size": 128}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "pubsub": COMMON | {"num_subs": 0, "num_msgs": 100_000, "processes": 1},
+    "request": COMMON | {"num_msgs": 10_000, "in_flight": 1},
+    "latency": COMMON | {"rate": 10_000.0, "duration": 10.0},
+    "subjects": COMMON | {"num_msgs": 100_000, "num_subjects": 10_000, "queue": "", "wildcard": ">"},
+    "connections": {"num_conns": 1000},
+}
+LATER = ("stream-publish", "stream-consume")
+WORKLOADS = (*DEFAULTS, *LATER)
+
+
+def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
+    """`given` holds the flags that were given, by name. Raises UsageError."""
+    if workload in LATER:
+        raise UsageError(f"{workload} needs streams, which are not in this version yet")
+    defaults = DEFAULTS[workload]
+    for name in given:
+        if name not in defaults:
+            places = [other for other, known in DEFAULTS.items() if name in known]
+            raise UsageError(f"--{name.replace('_', '-')} is for {' and '.join(places)}, not for {workload}")
+    values = defaults | _of_preset(workload, preset) | dict(given)
+    if workload == "connections":
+        count = values["num_conns"]
+        return Job(workload, IdleConnections(count), "", 0, 0, 0, 0, connections=count)
+    return Job(
+        workload,
+        _BUILDERS[workload](values),
+        values["subject"],
+        values["num_pubs"],
+        values["num_subs"],
+        values["num_msgs"] if "num_msgs" in values else round(values["rate"] * values["duration"]),
+        values["msg_size"],
+        preset,
+    )
+
+
+def _of_preset(workload: str, name: str) -> dict[str, Any]:
+    if not name:
+        return {}
+    if workload != "pubsub":
+        raise UsageError(f"a preset is a pubsub run, not {workload}")
+    preset = PRESETS[name]
+    return {
+        "num_pubs": preset.publishers,
+        "num_subs": preset.subscribers,
+        "num_msgs": preset.messages,
+        "msg_size": preset.size,
+    }
+
+
+def _pubsub(values: Mapping[str, Any]) -> Workload:
+    return PublishSubscribe(
+        values["num_pubs"],
+        values["num_subs"],
+        values["msg_size"],
+        values["num_msgs"],
+        subject=values["subject"],
+        processes=values["processes"],
+    )
+
+
+def _request(values: Mapping[str, Any]) -> Workload:
+    _need_subscribers(values, "answer")
+    return RequestReply(
+        values["in_flight"],
+        values["msg_size"],
+        values["num_msgs"],
+        subject=values["subject"],
+        requesters=values["num_pubs"],
+        responders=values["num_subs"],
+    )
+
+
+def _latency(values: Mapping[str, Any]) -> Workload:
+    _need_subscribers(values, "receive")
+    return FixedRate(
+        values["rate"],
+        values["duration"],
+        values["msg_size"],
+        values["num_pubs"],
+        values["num_subs"],
+        subject=values["subject"],
+    )
+
+
+def _subjects(values: Mapping[str, Any]) -> Workload:
+    _need_subscribers(values, "receive")
+    return ManySubjects(
+        values["num_subjects"],
+        values["msg_size"],
+        messages=values["num_msgs"],
+        publishers=values["num_pubs"],
+        subscribers=values["num_subs"],
+        wildcard=values["wildcard"],
+        queue=values["queue"],
+        subject=values["subject"],
+    )
+
+
+def _need_subscribers(values: Mapping[str, Any], purpose: str) -> None:
+    if values["num_subs"] < 1:
+        raise UsageError(f"--num-subs 0 leaves nobody to {purpose}")
+
+
+_BUILDERS: dict[str, Callable[[Mapping[str, Any]], Workload]] = {
+    "pubsub": _pubsub,
+    "request": _request,
+    "latency": _latency,
+    "subjects": _subjects,
+}

@@ -1,0 +1,75 @@
+"""What the predecessors measured, and their runs as presets.
+
+`seeds.csv` holds every figure that rnats and beaver published of themselves. Their machines were others, so a
+ratio to them says how far things have come, not which program is better.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One published run. `rss_kb` is None where it was not told."""
+
+    system: str
+    step: str
+    pubs: int
+    subs: int
+    msg_bytes: int
+    msgs: int
+    total_msgs_per_s: int
+    pub_msgs_per_s: int
+    sub_msgs_per_s: int
+    rss_kb: int | None
+    machine: str
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The shape of a run, and whose it was."""
+
+    system: str
+    publishers: int
+    subscribers: int
+    size: int
+    messages: int
+
+
+PRESETS = {
+    "rnats-1x10": Preset("rnats", 1, 10, 128, 100_000),
+    "rnats-10x10": Preset("rnats", 10, 10, 128, 1_000_000),
+    "beaver-100": Preset("beaver", 10, 100, 1000, 100_000),
+    "beaver-1000": Preset("beaver", 10, 1000, 1000, 100_000),
+}
+
+
+@cache
+def all_seeds() -> tuple[Seed, ...]:
+    text = (files("headrace.bench") / "seeds.csv").read_text(encoding="utf-8")
+    return tuple(
+        Seed(
+            system=row["system"],
+            step=row["step"],
+            pubs=int(row["pubs"]),
+            subs=int(row["subs"]),
+            msg_bytes=int(row["msg_bytes"]),
+            msgs=int(row["msgs"]),
+            total_msgs_per_s=int(row["total_msgs_per_s"]),
+            pub_msgs_per_s=int(row["pub_msgs_per_s"]),
+            sub_msgs_per_s=int(row["sub_msgs_per_s"]),
+            rss_kb=int(row["rss_kb"]) if row["rss_kb"] else None,
+            machine=row["machine"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def seeds_of(preset: Preset) -> list[Seed]:
+    """What the predecessor measured in a run of this shape, in the order of its history."""
+    shape = (preset.system, preset.publishers, preset.subscribers, preset.size)
+    return [seed for seed in all_seeds() if (seed.system, seed.pubs, seed.subs, seed.msg_bytes) == shape]

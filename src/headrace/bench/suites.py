@@ -1,0 +1,50 @@
+"""The rows that `headrace bench compare` and `make bench` measure.
+
+Message counts are chosen so that one round of one row takes nats-server about a second on two cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.bench.compare import Row
+from headrace.bench.workloads import FixedRate, IdleConnections, ManySubjects, PublishSubscribe, RequestReply
+from headrace.errors import UsageError
+
+FULL = (
+    Row("1-0", "1 publisher, no subscriber, 128 B", PublishSubscribe(1, 0, 128, 4_000_000)),
+    Row("1-1", "1 → 1, 128 B", PublishSubscribe(1, 1, 128, 1_500_000)),
+    Row("1-10", "1 → 10, 128 B", PublishSubscribe(1, 10, 128, 400_000)),
+    Row("10-10", "10 → 10, 128 B", PublishSubscribe(10, 10, 128, 400_000)),
+    Row("10-100", "10 → 100, 1000 B", PublishSubscribe(10, 100, 1000, 20_000)),
+    Row("10-1000", "10 → 1000, 1000 B", PublishSubscribe(10, 1000, 1000, 1_500)),
+    Row("64k", "1 → 1, 64 KiB", PublishSubscribe(1, 1, 65536, 12_000)),
+    Row("4-1", "4 → 1, 128 B, one message per system call", PublishSubscribe(4, 1, 128, 300_000, True)),
+    Row("request-1", "request/reply, 128 B, 1 in flight", RequestReply(1, 128, 5_000)),
+    Row("request-64", "request/reply, 128 B, 64 in flight", RequestReply(64, 128, 120_000)),
+    Row("subjects", "1,000,000 subjects in random order → 1 wildcard, 128 B", ManySubjects(1_000_000, 128)),
+    Row("latency", "p99 latency, 1 → 1, 128 B, 20,000 per second", FixedRate(20_000, 2.0, 128)),
+    Row("idle", "memory per idle connection, 10,000 of them", IdleConnections(10_000)),
+)
+QUICK_FACTOR = 0.1
+QUICK_ROWS = ("1-0", "1-1", "1-10", "10-10", "10-100", "request-1", "request-64", "latency")
+QUICK = tuple(
+    replace(row, workload=row.workload.scaled(QUICK_FACTOR)) for row in FULL if row.key in QUICK_ROWS
+)
+
+SUITES = {"quick": QUICK, "full": FULL}
+ROUNDS = {"quick": 3, "full": 5}
+
+
+def choose_rows(suite: str, keys: str | None = None) -> list[Row]:
+    """The rows of a suite, or those with the given keys. Raises UsageError."""
+    rows = SUITES[suite]
+    if keys is None:
+        return list(rows)
+    wanted = [key.strip() for key in keys.split(",") if key.strip()]
+    known = [row.key for row in rows]
+    if unknown := [key for key in wanted if key not in known]:
+        raise UsageError(f"no such row: {', '.join(unknown)} (there are {', '.join(known)})")
+    if not wanted:
+        raise UsageError(f"no row is named (there are {', '.join(known)})")
+    return [row for row in rows if row.key in wanted]

@@ -1,0 +1,18 @@
+"""What is measured: each workload opens its connections, runs the load once and returns a sample."""
+
+from headrace.bench.workloads.fixed_rate import FixedRate
+from headrace.bench.workloads.idle_connections import IdleConnections
+from headrace.bench.workloads.many_subjects import ManySubjects
+from headrace.bench.workloads.publish_subscribe import PublishSubscribe
+from headrace.bench.workloads.request_reply import RequestReply
+from headrace.bench.workloads.workload import Sample, Workload
+
+__all__ = [
+    "FixedRate",
+    "IdleConnections",
+    "ManySubjects",
+    "PublishSubscribe",
+    "RequestReply",
+    "Sample",
+    "Workload",
+]

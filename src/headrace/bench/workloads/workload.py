@@ -1,0 +1,58 @@
+"""What all workloads have in common.
+
+A workload knows nothing of who started the server; `server_rss` tells it the server's memory where it needs
+to know (None: nobody can tell), and `on_progress` is told the share that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from headrace.bench.addresses import Address
+from headrace.bench.distribution import Distribution, Slice
+from headrace.bench.generator import Client, Progress
+
+SUBJECT = "bench"
+SHUFFLE_SEED = 20260101
+
+ServerMemory = Callable[[], int | None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement of one workload: the value that is compared, and what else there is to say about it."""
+
+    value: float
+    seconds: float
+    generator_cpu_share: float
+    clients: list[Client] = field(default_factory=list, repr=False)
+    extra: dict[str, float] = field(default_factory=dict)
+    latency: Distribution | None = field(default=None, repr=False)
+    slices: list[Slice] = field(default_factory=list, repr=False)
+    send_delay: Distribution | None = field(default=None, repr=False)
+
+
+class Workload(Protocol):
+    """`unit` names what `value` counts; `higher_is_better` is False for costs."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    def run(
+        self, address: Address, server_rss: ServerMemory, on_progress: Progress | None = None
+    ) -> Sample: ...
+    def scaled(self, factor: float) -> Workload:
+        """The same workload with fewer or more messages (or connections)."""
+        ...
+
+
+def with_shares(clients: Sequence[Client], shares: Sequence[int], size: int) -> list[Client]:
+    """The publishers come first, and have sent these shares; the compiled loop counts only what it reads."""
+    sent = [
+        replace(client, messages=share, payload_bytes=share * size)
+        for client, share in zip(clients, shares, strict=False)
+    ]
+    return sent + list(clients[len(shares) :])

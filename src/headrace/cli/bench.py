@@ -1,0 +1,194 @@
+"""`headrace bench`: measure a NATS server, ours or another.
+
+    headrace bench [WORKLOAD] [OPTIONS]     one run (this file)
+    headrace bench compare A B ...          several servers in alternating rounds
+
+The group hands everything that does not start with the name of a command to `run`, which has no name of its
+own. click takes an option such as `-np`, a single dash and two letters, as the classic tool spells it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headrace.cli.arguments import queue_group, subject_to_publish
+from headrace.cli.bench_compare import compare
+from headrace.errors import UsageError
+
+WORKLOADS = ("pubsub", "request", "latency", "subjects", "connections", "stream-publish", "stream-consume")
+PRESETS = ("rnats-1x10", "rnats-10x10", "beaver-100", "beaver-1000")
+DEFAULT_URL = "nats://127.0.0.1:4222"
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Number(click.IntRange):
+    """Also `-n=5`, as the classic tool takes it; click gives us `=5` then."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            value = value.removeprefix("=")
+        return super().convert(value, param, ctx)
+
+
+class BenchGroup(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
+
+
+class NamelessCommand(click.Command):
+    """Shown as its group: `headrace bench`, not `headrace bench run`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if parent is not None:
+            info_name, parent = parent.info_name, parent.parent
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.group(cls=BenchGroup, short_help="Measure any NATS server.")
+def bench() -> None:
+    """Measure any NATS server."""
+
+
+bench.add_command(compare)
+
+
+@bench.command(
+    cls=NamelessCommand,
+    hidden=True,
+    epilog="""\b
+Workloads:
+  pubsub        as many messages per second as possible (default)
+  request       round trips, and how long they take
+  latency       how long messages take at a fixed rate, stalls included
+  subjects      many subjects, wildcards, queue groups
+  connections   idle connections, and the memory of each
+
+\b
+Examples:
+  headrace bench --start headrace -np 1 -ns 10 -n 1000000
+  headrace bench latency --start nats-server --rate 50000 --duration 10
+  headrace bench --preset rnats-10x10 --start headrace
+
+`headrace bench compare` measures several servers, `headrace bench report` makes a page of saved runs.
+""",
+)
+@click.argument("workload", type=click.Choice(WORKLOADS), default="pubsub", metavar="[WORKLOAD]")
+@click.option(
+    "--urls",
+    "-s",
+    envvar="NATS_URL",
+    default=None,
+    metavar="URL",
+    help=f"Server to measure; several with commas: the first that answers. [env NATS_URL; {DEFAULT_URL}]",
+)
+@click.option(
+    "--start",
+    metavar="SERVER",
+    help="Start a server for the run, and stop it afterwards: headrace, nats-server or a path.",
+)
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Process of the server behind --urls.")
+@click.option("--preset", type=click.Choice(PRESETS), help="A run of the predecessors, beside their figures.")
+@click.option("--subject", callback=subject_to_publish, metavar="SUBJECT", help="Subject. [default: bench]")
+@click.option("-np", "--num-pubs", type=Number(1, 100_000), metavar="N", help="Publishers. [default: 1]")
+@click.option("-ns", "--num-subs", type=Number(0, 100_000), metavar="N", help="Subscribers. [default: 0]")
+@click.option(
+    "-n", "--num-msgs", type=Number(min=1), metavar="N", help="Messages of all publishers. [default: 100000]"
+)
+@click.option(
+    "-ms", "--msg-size", type=Number(0, MESSAGE_BYTES_MAX), metavar="BYTES", help="Size. [default: 128]"
+)
+@click.option(
+    "--processes", type=Number(1, 256), metavar="N", help="pubsub: processes of clients. [default: 1]"
+)
+@click.option(
+    "--in-flight", type=Number(1, 65_536), metavar="N", help="request: open requests of each. [default: 1]"
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.01, max=1e8),
+    metavar="N",
+    help="latency: messages per second. [default: 10000]",
+)
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0.01, max=86_400),
+    metavar="SECONDS",
+    help="latency: how long. [default: 10]",
+)
+@click.option(
+    "--num-subjects", type=Number(1, 10_000_000), metavar="N", help="subjects: how many. [default: 10000]"
+)
+@click.option(
+    "--queue", callback=queue_group, metavar="GROUP", help="subjects: subscribers share as a group."
+)
+@click.option(
+    "--wildcard",
+    type=click.Choice((">", "*", "none")),
+    help="subjects: what subscribers use; none: one subscription per subject. [default: >]",
+)
+@click.option(
+    "--num-conns", type=Number(1, 1_000_000), metavar="N", help="connections: how many. [default: 1000]"
+)
+@click.option("--csv-file", metavar="FILE", help="Also write a line per client to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Write the result as JSON.")
+@click.option("--save", metavar="DIR", help="Also keep the run as Parquet in this directory.")
+def run(
+    workload: str,
+    urls: str | None,
+    start: str | None,
+    pid: int | None,
+    preset: str | None,
+    csv_file: str | None,
+    as_json: bool,
+    save: str | None,
+    **flags: Any,
+) -> int:
+    """Measure a NATS server, ours or another, with one WORKLOAD."""
+    import json
+
+    from headrace.bench import classic, export
+    from headrace.bench import save as saving
+    from headrace.bench.jobs import make_job
+    from headrace.bench.progress import Bar
+    from headrace.bench.runs import run_job
+    from headrace.bench.servers import allow_many_files
+
+    try:
+        given = {name: value for name, value in flags.items() if value is not None}
+        job = make_job(workload, given, preset or "")
+        server = server_to_measure(urls, start, pid)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    if save:
+        saving.check_can_save(save)
+    allow_many_files()
+    with Bar(f"{job.describe()}, {server.name}") as bar:
+        finished = run_job(job, server, bar)
+    if csv_file:
+        export.write_csv(finished, csv_file)
+    if save:
+        saving.save(finished, save)
+    click.echo(json.dumps(export.as_json(finished), indent=1) if as_json else classic.report(finished))
+    return 0
+
+
+def server_to_measure(urls: str | None, start: str | None, pid: int | None) -> Any:
+    """Raises UsageError for what cannot be meant, BenchError if no server answers."""
+    from headrace.bench.addresses import is_url, parse_urls
+    from headrace.bench.runs import first_that_answers
+    from headrace.bench.servers import find_server
+
+    if start is None:
+        return first_that_answers(parse_urls(urls or DEFAULT_URL), pid)
+    source = click.get_current_context().get_parameter_source("urls")
+    if urls is not None and source is click.core.ParameterSource.COMMANDLINE:
+        raise UsageError("give either --urls or --start, not both")
+    if pid is not None:
+        raise UsageError("--pid is for a server that runs already")
+    if is_url(start):
+        raise UsageError("--start takes headrace, nats-server or a path; a running server is given by --urls")
+    return find_server(start)
