@@ -40,8 +40,8 @@ class RecordingOwner:
         self.events.append(("connect", json_text))
         options = {"verbose": True, "pedantic": True, "echo": True, "headers": False, "no_responders": False}
         try:
-            given = json.loads(json_text)
-        except ValueError:
+            given = dict(json.loads(json_text))
+        except (TypeError, ValueError):
             self.link.close("bad CONNECT")
             return
         options |= {name: bool(given[name]) for name in options if name in given}

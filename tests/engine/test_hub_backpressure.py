@@ -205,7 +205,7 @@ def test_many_stuck_receivers_do_not_stop_publishers_to_others(bench: Bench) -> 
     stuck = [bench.subscriber(b"foo", buffer_bytes=8192) for _ in range(BUDGET // FAIR_SHARE + 10)]
     flood, healthy, other = bench.connect(), bench.subscriber(b"bar"), bench.connect()
     other.send(message(b"bar", b"first"))
-    flood.send(message(b"foo", b"x" * 240_000))
+    flood.send(message(b"foo", b"x" * 275_000))
     assert sum(min(peer.link.pending_bytes, FAIR_SHARE) for peer in stuck) > BUDGET
     other.send_some(message(b"bar", b"second"))
     end = time.monotonic() + 1.0  # a hundred times the stall limit
@@ -219,7 +219,7 @@ def test_a_peer_that_leaves_over_budget_is_let_go(bench: Bench) -> None:
     stuck = [bench.subscriber(b"foo", buffer_bytes=8192) for _ in range(BUDGET // FAIR_SHARE + 10)]
     flood, leaving = bench.connect(), bench.connect()
     leaving.send(message(b"bar", b"first"))
-    flood.send(message(b"foo", b"x" * 240_000))
+    flood.send(message(b"foo", b"x" * 275_000))
     assert sum(min(peer.link.pending_bytes, FAIR_SHARE) for peer in stuck) > BUDGET
     leaving.socket.close()
     stalls = bench.hub.stalls
