@@ -19,6 +19,7 @@ cdef extern from "time.h" nogil:
         long tv_sec
         long tv_nsec
     int clock_gettime(int clockid, timespec *tp)
+    int nanosleep(const timespec *requested, timespec *remaining)
 
 cdef extern from "sys/timerfd.h" nogil:
     enum: TFD_NONBLOCK, TFD_CLOEXEC
