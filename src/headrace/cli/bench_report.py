@@ -1,0 +1,58 @@
+"""`headrace bench report`: what saved runs say, as a page and a table. Spark does the arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from headrace.cli.output import plural, say
+
+EPILOG = """\b
+Examples:
+  headrace bench report runs
+  headrace bench report runs --out public --compare-machines
+  headrace bench report /shared/runs --master spark://10.0.0.5:7077
+"""
+
+
+SETTINGS = {
+    # Saved runs are small: more tasks would only be more waiting.
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+@click.command(epilog=EPILOG)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where report.html and report.md go (default: DIR).",
+)
+@click.option("--master", metavar="MASTER", help="Spark master (default: local[*], this machine).")
+@click.option("--compare-machines", is_flag=True, help="Show runs of all machines, not only of the newest.")
+def report(directory: Path, out: Path | None, master: str | None, compare_machines: bool) -> None:
+    """Read the runs that `headrace bench --save DIR` saved, and write a page with charts and a table.
+
+    It compares runs of one machine only, the one that ran last, and says how many others were left out.
+    """
+    from headrace.bench.report.samples import find_runs
+
+    saved = find_runs(directory)
+    say(f"{plural(len(saved.clients), 'saved run')} in {directory}; starting Spark, which takes some seconds")
+    from headrace.spark.session import spark_session
+
+    spark = spark_session("headrace bench report", master=master, settings=SETTINGS)
+    try:
+        from headrace.bench.report.tables import comparison
+        from headrace.bench.report.write import compute_report, write_report
+
+        say(f"Spark {spark.version} is computing")
+        content = compute_report(spark, saved, compare_machines=compare_machines)
+        for line in comparison(content):
+            say(line)
+        for path in write_report(content, out or directory):
+            click.echo(path)
+    finally:
+        spark.stop()
