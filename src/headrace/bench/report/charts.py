@@ -74,7 +74,7 @@ def fan_out(content: Content, palette: Palette) -> list[Plot]:
                     "subscribers",
                     lambda number: "0" if number < 1 else f"{number:,.0f}",
                 ),
-                log_axis([*every, *(seed.rate for seed in content.seeds)], "messages per second", words.rate),
+                log_axis([*every, *(seed.rate for seed in content.seeds)], "messages/s", words.rate),
                 palette.series(
                     group,
                     lambda item: Point(
@@ -87,7 +87,7 @@ def fan_out(content: Content, palette: Palette) -> list[Plot]:
                     ),
                 ),
                 [
-                    Reference(seed.rate, f"{seed.system} 1:{seed.subs}  {words.rate(seed.rate)}")
+                    Reference(seed.rate, f"{seed.system}, {seed.subs} subs: {words.rate(seed.rate)}")
                     for seed in seeds
                 ],
             )
@@ -131,7 +131,7 @@ def memory(content: Content, palette: Palette) -> list[Plot]:
         seeds = [seed for seed in content.seeds if seed.rss_bytes and seed.msg_bytes == size and not idle]
         references = [
             Reference(
-                seed.rss_bytes or 0, f"{seed.system} {seed.pubs + seed.subs:,}  {words.size(seed.rss_bytes)}"
+                seed.rss_bytes or 0, f"{seed.system}, {seed.pubs + seed.subs:,}: {words.size(seed.rss_bytes)}"
             )
             for seed in seeds
         ]
@@ -180,7 +180,7 @@ def history(content: Content, palette: Palette) -> list[Plot]:
                 ),
                 zero_axis(values, words.headline(first.workload), partial(words.value, first.workload)),
                 palette.series(group, _history_point),
-                [Reference(seed.rate, f"{seed.system}  {words.rate(seed.rate)}") for seed in seeds],
+                [Reference(seed.rate, f"{seed.system}: {words.rate(seed.rate)}") for seed in seeds],
             )
         )
     return plots

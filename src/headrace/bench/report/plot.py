@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 420, 290
 LEFT, RIGHT, TOP, BOTTOM = 58, 104, 26, 42
@@ -113,7 +114,7 @@ def draw(plot: Plot) -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(plot.title)}">',
         *_draw_y_axis(plot.y),
         *_draw_x_axis(plot.x),
-        *(part for reference in plot.references for part in _draw_reference(plot, reference)),
+        *_draw_references(plot),
         *(part for series in plot.series for part in _draw_series(plot, series)),
         *_draw_names(plot),
         "</svg>",
@@ -147,12 +148,39 @@ def _draw_x_axis(axis: Axis) -> list[str]:
     return parts
 
 
-def _draw_reference(plot: Plot, reference: Reference) -> list[str]:
-    y = plot.y.place(reference.y, PLOT_BOTTOM, TOP)
-    return [
-        _line(LEFT, y, PLOT_RIGHT, y, "reference"),
-        _text(LEFT + 4, y - 4, reference.label, "reference"),
+def _draw_references(plot: Plot) -> list[str]:
+    """Dashed lines; each label goes above or below its line, left or right, where it hides the least."""
+    parts = []
+    taken = [spot for series in plot.series for spot in _spots(plot, series)]
+    for reference in sorted(plot.references, key=lambda reference: -reference.y):
+        y = plot.y.place(reference.y, PLOT_BOTTOM, TOP)
+        width = len(reference.label) * CHARACTER
+        starts = (LEFT + 4, PLOT_RIGHT - 4 - width)
+        places = [(x, middle) for middle in (y - 8, y + 9) for x in starts if TOP < middle < PLOT_BOTTOM]
+        x, middle = min(places, key=lambda place: _covered(place, width, taken))
+        taken += [(x + step, middle) for step in range(0, int(width), 4) for _ in range(3)]
+        parts += [
+            _line(LEFT, y, PLOT_RIGHT, y, "reference"),
+            _text(x, middle + 4, reference.label, "reference"),
+        ]
+    return parts
+
+
+def _spots(plot: Plot, series: Series) -> list[tuple[float, float]]:
+    """Positions along a line, close enough to each other to tell what a label would hide."""
+    placed = [_place(plot, point.x, point.y) for point in series.points]
+    parts = range(33)
+    between = [
+        (x1 + (x2 - x1) * part / 32, y1 + (y2 - y1) * part / 32)
+        for (x1, y1), (x2, y2) in pairwise(placed)
+        for part in parts
     ]
+    return between + placed * 8
+
+
+def _covered(place: tuple[float, float], width: float, spots: Sequence[tuple[float, float]]) -> int:
+    left, middle = place
+    return sum(left - 4 <= x <= left + width + 4 and abs(y - middle) <= LINE / 2 for x, y in spots)
 
 
 def _draw_series(plot: Plot, series: Series) -> list[str]:

@@ -20,6 +20,9 @@ from headrace.bench.failure import BenchError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+CLIENT_FILES = "clients-*.parquet"
+SLICE_FILES = "slices-*.parquet"
+
 CLIENT_COLUMNS = {
     "run_id": "string",
     "started": "timestamp[us, tz=UTC]",
@@ -77,15 +80,13 @@ SPARK_TYPES = {
     "list<int64>": "ARRAY<BIGINT>",
 }
 
-SEED_SCHEMA = "system STRING, step STRING, pubs INT, subs INT, msg_bytes INT, rate DOUBLE, rss_bytes BIGINT, machine STRING"
-
 
 @dataclass(frozen=True)
 class SavedRuns:
-    """Files that were looked at and are what they should be."""
+    """A directory whose files were looked at and are what they should be."""
 
-    clients: tuple[Path, ...]
-    slices: tuple[Path, ...]
+    directory: Path
+    count: int
 
 
 def find_runs(directory: Path) -> SavedRuns:
@@ -95,8 +96,8 @@ def find_runs(directory: Path) -> SavedRuns:
             f"there is no directory {directory}" if not directory.exists() else f"{directory} is a file"
         )
     try:
-        clients = tuple(sorted(directory.glob("clients-*.parquet")))
-        slices = tuple(sorted(directory.glob("slices-*.parquet")))
+        clients = sorted(directory.glob(CLIENT_FILES))
+        slices = sorted(directory.glob(SLICE_FILES))
     except OSError as error:
         raise BenchError(f"cannot read {directory}: {error.strerror}") from None
     if not clients:
@@ -107,7 +108,7 @@ def find_runs(directory: Path) -> SavedRuns:
         _check(path, CLIENT_COLUMNS)
     for path in slices:
         _check(path, SLICE_COLUMNS)
-    return SavedRuns(clients, slices)
+    return SavedRuns(directory, len(clients))
 
 
 def _check(path: Path, columns: dict[str, str]) -> None:
@@ -134,17 +135,17 @@ def _check(path: Path, columns: dict[str, str]) -> None:
 
 
 def read_clients(spark: SparkSession, runs: SavedRuns) -> DataFrame:
-    return _read(spark, runs.clients, CLIENT_COLUMNS)
+    return _read(spark, runs.directory, CLIENT_FILES, CLIENT_COLUMNS)
 
 
 def read_slices(spark: SparkSession, runs: SavedRuns) -> DataFrame:
-    if not runs.slices:
-        return spark.createDataFrame([], _schema(SLICE_COLUMNS))
-    return _read(spark, runs.slices, SLICE_COLUMNS)
+    return _read(spark, runs.directory, SLICE_FILES, SLICE_COLUMNS)
 
 
-def _read(spark: SparkSession, paths: tuple[Path, ...], columns: dict[str, str]) -> DataFrame:
-    return spark.read.schema(_schema(columns)).parquet(*(path.resolve().as_uri() for path in paths))
+def _read(spark: SparkSession, directory: Path, pattern: str, columns: dict[str, str]) -> DataFrame:
+    """All files with such a name. Not given one by one: from 33 on, Spark runs a job to list them."""
+    reader = spark.read.schema(_schema(columns)).option("pathGlobFilter", pattern)
+    return reader.parquet(directory.resolve().as_uri())
 
 
 def _schema(columns: dict[str, str]) -> str:
@@ -152,19 +153,21 @@ def _schema(columns: dict[str, str]) -> str:
 
 
 def read_seeds(spark: SparkSession) -> DataFrame:
-    """The figures that the predecessors published."""
+    """The figures that the predecessors published. As an Arrow table: rows would start a Python worker."""
+    import pyarrow
+
     text = resources.files("headrace.bench").joinpath("seeds.csv").read_text()
     rows = [
-        (
-            seed["system"],
-            seed["step"],
-            int(seed["pubs"]),
-            int(seed["subs"]),
-            int(seed["msg_bytes"]),
-            float(seed["total_msgs_per_s"]),
-            int(seed["rss_kb"]) * 1024 if seed["rss_kb"] else None,
-            seed["machine"],
-        )
+        {
+            "system": seed["system"],
+            "step": seed["step"],
+            "pubs": int(seed["pubs"]),
+            "subs": int(seed["subs"]),
+            "msg_bytes": int(seed["msg_bytes"]),
+            "rate": float(seed["total_msgs_per_s"]),
+            "rss_bytes": int(seed["rss_kb"]) * 1024 if seed["rss_kb"] else None,
+            "machine": seed["machine"],
+        }
         for seed in csv.DictReader(text.splitlines())
     ]
-    return spark.createDataFrame(rows, SEED_SCHEMA)
+    return spark.createDataFrame(pyarrow.Table.from_pylist(rows))

@@ -7,7 +7,7 @@ STYLE = """
   :root { --page: #14181c; --ink: #e6e9ec; --soft: #9aa5b0; --line: #323a42;
     --c0: #6fb3ff; --c1: #ffa657; --c2: #5fd38d; --c3: #d6a0f0; --c4: #ff8aa5; --c5: #b3bcc6; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 76rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; padding: 1rem; max-width: 84rem; background: var(--page); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.6rem; margin: .5rem 0 0; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
@@ -39,5 +39,6 @@ th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px so
   white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; }
 .figure { text-align: right; }
+@media (max-width: 40rem) { td:first-child { white-space: normal; min-width: 9rem; } }
 summary { cursor: pointer; margin-top: .6rem; }
 """

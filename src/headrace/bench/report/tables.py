@@ -134,9 +134,14 @@ def runs(content: Content) -> Table:
 
 
 def _by_work(items: Sequence[Summary]) -> list[Summary]:
-    return sorted(
-        items, key=lambda item: (item.workload, item.num_pubs, item.num_subs, item.msg_size, item.server_name)
-    )
+    """The same work together, so that servers stand under each other."""
+
+    def order(item: Summary) -> tuple[object, ...]:
+        numbers = (item.num_pubs, item.num_subs, item.msg_size, item.num_msgs)
+        wanted = (item.connections or 0, item.rate_wanted or 0)
+        return (item.workload, *numbers, *wanted, item.preset, item.server_name, item.machine)
+
+    return sorted(items, key=order)
 
 
 def _judged_change(workload: str, change: float | None) -> str:

@@ -8,9 +8,9 @@ NOTHING = "–"  # noqa: RUF001  (a dash, not a minus)
 NO_CHANGE = "±0 %"
 LOWER_IS_BETTER = ("latency", "connections")
 HEADLINES = {
-    "request": "round trips per second",
-    "latency": "99th percentile",
-    "connections": "memory per connection",
+    "request": "round trips/s",
+    "latency": "p99 latency",
+    "connections": "memory/connection",
 }
 
 
@@ -37,19 +37,19 @@ def value(workload: str, figure: float | None) -> str:
 
 
 def headline(workload: str) -> str:
-    return HEADLINES.get(workload, "messages per second")
+    return HEADLINES.get(workload, "messages/s")
 
 
 def share(part: float | None) -> str:
     """`12 %`"""
-    return NOTHING if part is None else f"{_digits(part * 100)} %"
+    return NOTHING if part is None else f"{_percent(part)} %"
 
 
 def change(part: float | None) -> str:
     """`+3.1 %`"""
     if part is None:
         return NOTHING
-    text = _digits(abs(part) * 100)
+    text = _percent(abs(part))
     return NO_CHANGE if float(text.replace(",", "")) == 0 else f"{'+' if part > 0 else '−'}{text} %"  # noqa: RUF001
 
 
@@ -62,13 +62,17 @@ def count(number: int, noun: str) -> str:
 
 
 def case(of: Case) -> str:
-    """`pubsub, 10 to 100 clients, 1,000 B, 100,000 messages`, shorter where the workload allows it."""
+    """`pubsub · 10 → 100 · 1,000 B · 100,000 msgs`: publishers to subscribers, and what they send."""
     if of.workload == "connections":
         return count(of.connections or 0, "idle connection")
     parts = [of.preset or of.workload, f"{of.num_pubs:,} → {of.num_subs:,}", f"{of.msg_size:,} B"]
     if of.rate_wanted:
         parts.append(f"at {rate(of.rate_wanted)}")
     return " · ".join([*parts, f"{of.num_msgs:,} msgs"])
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:,.{1 if part < 0.1 else 0}f}"
 
 
 def _scaled(number: float, steps: tuple[tuple[float, str], ...]) -> str:
