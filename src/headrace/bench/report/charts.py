@@ -42,12 +42,12 @@ class Palette:
         self._show_machines = len(content.machines) > 1
         names = {self.name(run) for run in content.runs}
         known = [
-            name for server in KNOWN_SERVERS for name in sorted(names) if name.split(" on ")[0] == server
+            name for server in KNOWN_SERVERS for name in sorted(names) if name.partition("\n")[0] == server
         ]
         self._order = [*known, *sorted(names - set(known))]
 
     def name(self, of: OfServer) -> str:
-        return f"{of.server_name} on {of.machine[:6]}" if self._show_machines else of.server_name
+        return f"{of.server_name}\non {of.machine[:6]}" if self._show_machines else of.server_name
 
     def colour(self, name: str) -> int:
         return self._order.index(name)

@@ -17,8 +17,8 @@ CHARTS: list[tuple[str, str, Callable[[Content, charts.Palette], list[Plot]]]] =
     (
         "Throughput by fan-out",
         "Messages per second, published and delivered together; both axes are logarithmic. A point is the "
-        "median of its runs, the bar behind it goes from the lowest to the highest. Dashed: the predecessors' "
-        "figures, taken on other machines.",
+        "median of its runs, the bar behind it goes from the lowest to the highest. Dashed: the "
+        "predecessors' figures, taken on other machines.",
         charts.fan_out,
     ),
     (

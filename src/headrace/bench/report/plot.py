@@ -18,7 +18,7 @@ PLOT_RIGHT, PLOT_BOTTOM = WIDTH - RIGHT, HEIGHT - BOTTOM
 CHARACTER = 6.4
 LINE = 14
 COLOURS = 6
-LONGEST_NAME = 16
+LONGEST_NAME = 13
 
 Format = Callable[[float], str]
 
@@ -54,6 +54,7 @@ class Point:
 @dataclass(frozen=True)
 class Series:
     name: str
+    """May have two lines."""
     colour: int
     points: Sequence[Point]
 
@@ -152,13 +153,14 @@ def _draw_references(plot: Plot) -> list[str]:
     """Dashed lines; each label goes above or below its line, left or right, where it hides the least."""
     parts = []
     taken = [spot for series in plot.series for spot in _spots(plot, series)]
-    for reference in sorted(plot.references, key=lambda reference: -reference.y):
-        y = plot.y.place(reference.y, PLOT_BOTTOM, TOP)
+    heights = [plot.y.place(reference.y, PLOT_BOTTOM, TOP) for reference in plot.references]
+    taken += [(float(x), y) for y in heights for x in range(LEFT, PLOT_RIGHT, 8)]
+    for y, reference in zip(heights, plot.references, strict=True):
         width = len(reference.label) * CHARACTER
         starts = (LEFT + 4, PLOT_RIGHT - 4 - width)
-        places = [(x, middle) for middle in (y - 8, y + 9) for x in starts if TOP < middle < PLOT_BOTTOM]
+        places = [(x, middle) for middle in (y - 9, y + 10) for x in starts if TOP < middle < PLOT_BOTTOM]
         x, middle = min(places, key=lambda place: _covered(place, width, taken))
-        taken += [(x + step, middle) for step in range(0, int(width), 4) for _ in range(3)]
+        taken += [(x + step, middle + up) for step in range(0, int(width), 4) for up in (-6, 0, 6)]
         parts += [
             _line(LEFT, y, PLOT_RIGHT, y, "reference"),
             _text(x, middle + 4, reference.label, "reference"),
@@ -180,18 +182,19 @@ def _spots(plot: Plot, series: Series) -> list[tuple[float, float]]:
 
 def _covered(place: tuple[float, float], width: float, spots: Sequence[tuple[float, float]]) -> int:
     left, middle = place
-    return sum(left - 4 <= x <= left + width + 4 and abs(y - middle) <= LINE / 2 for x, y in spots)
+    return sum(left - 4 <= x <= left + width + 4 and abs(y - middle) <= 8 for x, y in spots)
 
 
 def _draw_series(plot: Plot, series: Series) -> list[str]:
     placed = [(*_place(plot, point.x, point.y), point) for point in series.points]
     colour = f"c{series.colour % COLOURS}"
+    title = series.name.replace("\n", " ")
     parts = [f'<g class="series {colour}">']
     if len(placed) > 1:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in placed)
         parts.append(f'<polyline points="{path}"/>')
     for x, y, point in placed:
-        parts.append(f"<g><title>{escape(f'{series.name}: {point.tip}')}</title>")
+        parts.append(f"<g><title>{escape(f'{title}: {point.tip}')}</title>")
         if point.low < point.high:
             bottom, top = (_place(plot, point.x, end)[1] for end in (point.low, point.high))
             parts.append(_line(x, bottom, x, top, "spread"))
@@ -208,21 +211,23 @@ def _draw_names(plot: Plot) -> list[str]:
         if series.points
     )
     parts = []
-    for y, (_, name, colour) in zip(_push_apart([end[0] for end in ends]), ends, strict=True):
-        shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-        parts.append(_text(PLOT_RIGHT + 8, y + 4, shown, f"name c{colour % COLOURS}"))
+    gap = LINE * max((name.count("\n") + 1 for _, name, _ in ends), default=1)
+    for y, (_, name, colour) in zip(_push_apart([end[0] for end in ends], gap), ends, strict=True):
+        for number, line in enumerate(name.splitlines()):
+            shown = line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
+            parts.append(_text(PLOT_RIGHT + 8, y + 4 + LINE * number, shown, f"name c{colour % COLOURS}"))
     return parts
 
 
-def _push_apart(positions: Sequence[float]) -> list[float]:
-    """Ascending positions, each at least a line below the one before, and none below the plot."""
+def _push_apart(positions: Sequence[float], gap: float) -> list[float]:
+    """Ascending positions, each at least a gap below the one before, and none below the plot."""
     placed: list[float] = []
     for position in positions:
-        placed.append(max(position, placed[-1] + LINE) if placed else position)
+        placed.append(max(position, placed[-1] + gap) if placed else position)
     limit = float(PLOT_BOTTOM)
     for place in reversed(range(len(placed))):
         placed[place] = min(placed[place], limit)
-        limit = placed[place] - LINE
+        limit = placed[place] - gap
     return placed
 
 
