@@ -115,8 +115,8 @@ def save_run(
             **about,
             "client_id": f"{each['role']}-{number}",
             "msg_bytes": each["msg_count"] * about["msg_size"],
-            "msgs_per_sec": each["msg_count"] / each["duration_seconds"],
-            "bytes_per_sec": each["msg_count"] * about["msg_size"] / each["duration_seconds"],
+            "msgs_per_sec": each["msg_count"] / (each["duration_seconds"] or 1),
+            "bytes_per_sec": each["msg_count"] * about["msg_size"] / (each["duration_seconds"] or 1),
             **each,
         }
         for number, each in enumerate(clients)

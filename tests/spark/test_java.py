@@ -147,6 +147,6 @@ def test_processes_that_start_at_the_same_time_do_not_disturb_each_other() -> No
 def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(SparkError, match="cannot write .*: Not a directory") as raised:
+    with pytest.raises(SparkError, match=r"cannot write .*: Not a directory") as raised:
         find_java()
     assert "XDG_CACHE_HOME" in raised.value.hint

@@ -145,7 +145,9 @@ def read_slices(spark: SparkSession, runs: SavedRuns) -> DataFrame:
 def _read(spark: SparkSession, directory: Path, pattern: str, columns: dict[str, str]) -> DataFrame:
     """All files with such a name. Not given one by one: from 33 on, Spark runs a job to list them."""
     reader = spark.read.schema(_schema(columns)).option("pathGlobFilter", pattern)
-    return reader.parquet(directory.resolve().as_uri())
+    # Spark takes the path for a pattern, and not for an address with %20 in it.
+    literal = re.sub(r"([][{}*?\\])", r"\\\1", str(directory.resolve()))
+    return reader.parquet(f"file://{literal}")
 
 
 def _schema(columns: dict[str, str]) -> str:
