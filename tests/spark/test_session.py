@@ -77,7 +77,7 @@ def test_nothing_is_printed_and_what_the_caller_sets_wins() -> None:
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         }
         spark = spark_session("quiet", master="local[1]", settings=settings)
-        print(spark.sparkContext.master, spark.sql("SELECT current_timezone()").collect()[0][0])
+        print(spark.sparkContext.master, spark.conf.get("spark.sql.session.timeZone"))
         spark.stop()
         """
     )
