@@ -8,6 +8,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
+import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,7 +28,7 @@ from headrace.bench.report.samples import find_runs
 from headrace.bench.report.tables import comparison
 from headrace.bench.report.write import compute_report, write_report
 from tests.bench.saved_runs import client, save_run, upper_bound
-from tests.cli.commands import assert_one_error_line, environment, run
+from tests.cli.commands import assert_one_error_line, environment, run, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -409,6 +412,40 @@ def test_the_command_says_what_it_does_and_where_the_report_is(saved: Path, tmp_
     assert "starting Spark" in lines[0]
     assert any("2 runs of other machines left out" in line for line in lines)
     assert (tmp_path / "out" / "report.html").read_text().endswith("</html>\n")
+
+
+def java_processes(mark: str) -> list[str]:
+    """Command lines of the Javas that have this variable from the command that started them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().decode())
+        except OSError:
+            continue  # it has ended, or is somebody else's
+    return [line for line in found if "SparkSubmit" in line]
+
+
+@pytest.mark.parametrize("moment", ["java starts", "spark computes"])
+def test_ctrl_c_ends_at_once_and_leaves_no_java_behind(saved: Path, tmp_path: Path, moment: str) -> None:
+    mark = str(uuid.uuid4())
+    arguments = ("bench", "report", str(saved), "--out", str(tmp_path))
+    with started(*arguments, ready="starting Spark", REPORT_MARK=mark) as command:
+        if moment == "java starts":
+            wait_until(lambda: bool(java_processes(mark)))
+        else:
+            wait_until(lambda: "is computing" in command.errors)
+        assert command.end() == 130
+        said = command.errors.split("\n")  # click ends the line that the terminal has written ^C into
+        assert all(line.startswith("headrace: ") for line in said if line), command.errors
+    wait_until(lambda: not java_processes(mark))
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_directory_without_runs_is_one_line(tmp_path: Path) -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from headrace.cli.output import plural, say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EPILOG = """\b
 Examples:
@@ -43,10 +52,7 @@ def report(directory: Path, out: Path | None, master: str | None, compare_machin
 
     saved = find_runs(directory)
     say(f"{plural(saved.count, 'saved run')} in {directory}; starting Spark, which takes some seconds")
-    from headrace.spark.session import spark_session
-
-    spark = spark_session("headrace bench report", master=master, settings=SETTINGS)
-    try:
+    with _session(master) as spark:
         from headrace.bench.report.tables import comparison
         from headrace.bench.report.write import compute_report, write_report
 
@@ -56,5 +62,32 @@ def report(directory: Path, out: Path | None, master: str | None, compare_machin
             say(line)
         for path in write_report(content, out or directory):
             click.echo(path)
-    finally:
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[SparkSession]:
+    """Spark for as long as it is needed. Ctrl-C ends all at once: Java goes when this process does.
+
+    PySpark's own handler would ask Java to cancel what runs, in the middle of another question to it, and
+    print both conversations. What fails after Ctrl-C fails because of it, and is not worth a word.
+    """
+    from headrace.spark.session import spark_session
+
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    logging.disable()
+    spark = spark_session("headrace bench report", master=master, settings=SETTINGS)
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield spark
         spark.stop()
+    except BaseException:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        spark.stop()
+        raise

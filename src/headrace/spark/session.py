@@ -12,8 +12,10 @@ import contextlib
 import importlib.util
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -116,8 +118,29 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
     from pyspark.java_gateway import launch_gateway
 
     streams: dict[str, Any] = {"stdout": output, "stderr": output} if output else {}
-    gateway: JavaGateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+    with _interrupt_later():
+        gateway: JavaGateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
     return gateway
+
+
+@contextlib.contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Let Ctrl-C wait until this is over.
+
+    Java ends when we do, but only once it has told PySpark its port. Interrupted before, PySpark removes the
+    file for the answer, and Java stays behind for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python interrupts the main thread only
+        return
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
