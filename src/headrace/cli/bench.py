@@ -15,6 +15,7 @@ import click
 
 from headrace.cli.arguments import queue_group, subject_to_publish
 from headrace.cli.bench_compare import compare
+from headrace.cli.bench_report import report
 from headrace.errors import UsageError
 
 WORKLOADS = ("pubsub", "request", "latency", "subjects", "connections", "stream-publish", "stream-consume")
@@ -54,6 +55,7 @@ def bench() -> None:
 
 
 bench.add_command(compare)
+bench.add_command(report)
 
 
 @bench.command(

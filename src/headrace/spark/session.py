@@ -1,0 +1,182 @@
+"""The Spark session: one way to start Spark, for the report, the data source's examples and the pipelines.
+
+It takes care of what costs an afternoon if it is forgotten: Java (see `java`); the workers' Python, which
+would else be any `python3` on the path; settings that our data source needs; UTC; and silence, because what
+Java and Spark print while they start is not what the user wants to know. It is kept until Spark has started:
+if Spark does not start, the line of it that tells why becomes the error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from headrace.spark.failure import SparkError
+from headrace.spark.java import find_java
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+LOCAL_MASTER = "local[*]"
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # Below the highest limit Spark measures a batch after every row, which makes our sink quadratic.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
+    # With this off, a Python source that can push filters down fails every read.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # An idle stream asks for new offsets this often; the default is 87 questions a second to the server.
+    "spark.sql.streaming.pollingDelay": "100ms",
+}
+
+QUIET_SETTINGS = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+
+LOCAL_SETTINGS = {
+    "spark.ui.enabled": "false",
+    # A laptop's host name often resolves to an address that it does not have any more.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def spark_session(
+    name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    quiet: bool = True,
+) -> SparkSession:
+    """A Spark session with everything that our Spark work needs; the one that is running, if there is one.
+
+    `master` is any master that Spark takes; without it, all cores of this machine. `settings` win over ours.
+    With `quiet`, what Java and Spark print is dropped. A session that runs already, as in a notebook, is
+    given the settings that can still be changed. Raises SparkError if PySpark or Java is missing or Spark
+    does not start. Whoever starts a session stops it.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkError("PySpark is not installed", hint="`pip install 'headrace[spark]'` installs it")
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:
+        return _start(_all_settings(name, master or LOCAL_MASTER, settings or {}, quiet), quiet)
+    builder = SparkSession.builder
+    for key, value in {**SETTINGS, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _all_settings(name: str, master: str, settings: Mapping[str, str], quiet: bool) -> dict[str, str]:
+    return {
+        "spark.app.name": name,
+        "spark.master": master,
+        **SETTINGS,
+        **(QUIET_SETTINGS if quiet else {}),
+        **(LOCAL_SETTINGS if is_local(master) else {}),
+        **settings,
+    }
+
+
+def is_local(master: str) -> bool:
+    """Whether this master runs everything in one process on this machine."""
+    return master == "local" or master.startswith("local[")
+
+
+def _start(settings: Mapping[str, str], quiet: bool) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf().setAll(list(settings.items()))
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(tempfile.TemporaryFile()) if quiet else None
+        stack.enter_context(_variables(is_local(settings["spark.master"])))
+        try:
+            gateway = SparkContext._gateway or _launch(conf, output)
+            SparkContext(conf=conf, gateway=gateway)
+            return SparkSession.builder.getOrCreate()
+        except Exception as error:  # py4j and PySpark raise many kinds, all of which mean the same here
+            reason = _reason(error, output)
+            if SparkContext._active_spark_context is not None:
+                SparkContext._active_spark_context.stop()
+            master = settings["spark.master"]
+            raise SparkError(f"Spark did not start with the master {master}: {reason}") from error
+
+
+def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
+    """Start Java as PySpark would, but let it print into `output` for as long as it lives."""
+    from pyspark.java_gateway import launch_gateway
+
+    streams: dict[str, Any] = {"stdout": output, "stderr": output} if output else {}
+    with _interrupt_later():
+        gateway: JavaGateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+    return gateway
+
+
+@contextlib.contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Let Ctrl-C wait until this is over.
+
+    Java ends when we do, but only once it has told PySpark its port. Interrupted before, PySpark removes the
+    file for the answer, and Java stays behind for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python interrupts the main thread only
+        return
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+    if interrupts:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _variables(local: bool) -> Iterator[None]:
+    """The environment in which Spark starts; Java keeps a copy, ours is put back.
+
+    On a cluster the workers' Python may lie elsewhere, so there a PYSPARK_PYTHON that is set is kept.
+    SPARK_HOME is given because the script that would find it cannot handle a Python whose path has a space.
+    """
+    import pyspark
+
+    chosen = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
+    if not local and os.environ.get("PYSPARK_PYTHON"):
+        del chosen["PYSPARK_PYTHON"]
+    if not os.environ.get("SPARK_HOME"):
+        chosen["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    before = {variable: os.environ.get(variable) for variable in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for variable, value in before.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
+
+
+def _reason(error: Exception, output: IO[bytes] | None) -> str:
+    """The line that tells why: of Java's exception if there is one, else of what was printed."""
+    exception = getattr(error, "java_exception", None)
+    text = str(exception.getMessage() if exception is not None else error)
+    if "stopped SparkContext" in text:
+        return "it did not take the application, or cannot be reached"
+    if exception is None and output is not None:
+        output.seek(0)
+        printed = output.read().decode(errors="replace")
+        text = next(iter(re.findall(r"(?:exception|error)\S*: (.+)", printed, re.IGNORECASE)), text)
+    return next(iter(text.strip().splitlines()), type(error).__name__)
