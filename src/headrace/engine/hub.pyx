@@ -8,6 +8,10 @@ buys: no Python per event, and no per-connection object in the event loop), and 
 then each outbox that got something is written with one system call (outboxes.pyx, which also has the backpressure).
 A publisher that has to wait is not read; what it had already sent waits in its `partial`.
 
+Pace. A poll gives the event loop its turn after POLL_SECONDS, and a link's turn ends after TURN_BYTES of deliveries:
+with a wide fan-out one buffer of a publisher makes work for many milliseconds. A poll that finds nothing more to do may
+linger for a moment, and one that finds a message at a time may gather before it reads: see `_linger`, `_watch_density`.
+
 Unfinished frames. `partial` keeps the beginning of a frame that has not arrived whole. The next read puts it in front
 of the new bytes, in the headroom of the shared buffer, unless the frame is too long for that: then it has got a buffer
 of its own of the announced (and checked) length, and the socket is read straight into it.
