@@ -269,3 +269,24 @@ def test_a_bad_configuration_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert str(config) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["headrace.cli.nats_server -a 127.0.0.1 -p -1", "headrace serve -p -1"])
+def test_closed_standard_streams_do_no_harm(command: str, closed: str, tmp_path: Path) -> None:
+    """A socket must not get the number of a standard stream: libuv aborts when it closes it."""
+    ready = tmp_path / "log"
+    flag = "-l" if "nats_server" in command else "--log-file"
+    line = f"exec {sys.executable} -m {command} {flag} {ready} {closed}"
+    process = subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not (ready.exists() and "Server is ready" in ready.read_text()):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 from collections.abc import Callable
 
 from headrace.config.options import Options
 from headrace.errors import HeadraceError
 from headrace.logs import Log
 from headrace.server import Server
-
-LAST_STANDARD_STREAM = 2
 
 
 def run_server(
@@ -45,14 +42,6 @@ def run_server(
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
-
-
-def open_standard_streams() -> None:
-    """Put /dev/null where a standard stream was closed: libuv aborts if a socket gets its number."""
-    descriptor = os.open(os.devnull, os.O_RDWR)
-    while descriptor <= LAST_STANDARD_STREAM:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-    os.close(descriptor)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

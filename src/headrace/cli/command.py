@@ -21,6 +21,7 @@ from headrace.cli.output import give_up_stdout, say
 from headrace.cli.pub import pub
 from headrace.cli.request import request
 from headrace.cli.serve import serve
+from headrace.cli.streams import open_standard_streams
 from headrace.cli.sub import sub
 from headrace.errors import HeadraceError
 
@@ -54,6 +55,7 @@ for command in (serve, pub, sub, request, bench):
 
 
 def run_and_exit() -> None:
+    open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 

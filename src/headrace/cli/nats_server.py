@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from headrace.cli.streams import open_standard_streams
 from headrace.config.flags import PROGRAM, CommandLine, FlagError, parse_command_line, usage, version_line
 from headrace.config.load import check_configuration, load_options
 from headrace.config.options import Options, check_options
 from headrace.config.signals import send_signal
 from headrace.errors import HeadraceError
 from headrace.logs import Log
-from headrace.runner import open_standard_streams, run_server
+from headrace.runner import run_server
 from headrace.server import log_settings
 
 

@@ -98,7 +98,7 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     from headrace.config.flags import CommandLine
     from headrace.config.load import load_options
     from headrace.config.options import Options, check_options
-    from headrace.runner import open_standard_streams, run_server
+    from headrace.runner import run_server
     from headrace.server import log_settings
 
     command = CommandLine("serve", config_path, changes=changes)
@@ -117,7 +117,6 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     log = make_friendly_log(log_settings(loaded.options))
     front = Front()
     try:
-        open_standard_streams()
         code = run_server(
             loaded.options, log, reread=read_options if config_path else None, on_ready=front.open
         )
