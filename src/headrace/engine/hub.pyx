@@ -48,11 +48,11 @@ cdef timespec GATHER_TIME
 GATHER_TIME.tv_sec = 0
 GATHER_TIME.tv_nsec = 500_000
 cdef double GATHER_GAIN = 1.2                # by which gathering has to raise the rate of messages
-cdef Py_ssize_t GATHER_TRIAL = 8             # ticks after which that is judged
+cdef Py_ssize_t GATHER_TRIAL = 4             # ticks after which that is judged
 cdef double DENSE_SECONDS = 0.000030         # ticks that follow each other this closely
 cdef long long DENSE_MESSAGES = 16           # with no more messages than this
 cdef Py_ssize_t WATCH_TICKS = 64             # are watched for so long before gathering is tried
-cdef Py_ssize_t WATCH_TICKS_MOST = 65536
+cdef Py_ssize_t WATCH_TICKS_MOST = 1048576   # a trial that fails costs requests a millisecond or two: some seconds
 
 
 @cython.final
