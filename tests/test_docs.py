@@ -193,4 +193,4 @@ def test_documents_name_no_machine() -> None:
     for document in DOCUMENTS:
         text = document.read_text()
         assert os.path.expanduser("~/") not in text
-        assert "/work/" not in text
+        assert str(ROOT) not in text
