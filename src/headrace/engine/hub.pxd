@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from headrace.engine.grammar cimport Token
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
 from headrace.engine.outboxes cimport Link, Outboxes
-from headrace.engine.system cimport epoll_event
+from headrace.engine.pace cimport Pace
 
 cdef struct Message:
     const char *subject
@@ -25,16 +25,8 @@ cdef class Hub(Outboxes):
     cdef Py_ssize_t scratch_capacity
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
-    cdef int linger_score
     cdef int ticks_in_poll
-    cdef bint gathering            # ticks wait for a moment first
-    cdef Py_ssize_t watched_ticks
-    cdef Py_ssize_t stray_ticks    # ticks in between that were neither
-    cdef Py_ssize_t watch_ticks    # after which gathering is tried
-    cdef double watched_since
-    cdef long long watched_msgs    # in_msgs at that time
-    cdef double rate_before        # messages per second without gathering
-    cdef double last_tick
+    cdef Pace pace
     cdef uint64_t turn             # which of the ready links is next
     cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
     cdef uint64_t random_state
@@ -45,10 +37,6 @@ cdef class Hub(Outboxes):
     cdef readonly long long out_bytes
     cdef Py_ssize_t control_line_limit
 
-    cdef int _linger(self, epoll_event *events) except -2
-    cdef int _watch_density(self, long long messages) except -1
-    cdef int _watch_anew(self) except -1
-    cdef double _watched_rate(self) noexcept
     cdef int _end_tick(self) except -1
     cdef int _readable(self, Link link) except -1
     cdef int _hung_up(self, Link link) except -1

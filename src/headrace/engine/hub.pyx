@@ -10,7 +10,7 @@ A publisher that has to wait is not read; what it had already sent waits in its 
 
 Pace. A poll gives the event loop its turn after POLL_SECONDS, and a link's turn ends after TURN_BYTES of deliveries:
 with a wide fan-out one buffer of a publisher makes work for many milliseconds. A poll that finds nothing more to do may
-linger for a moment, and one that finds a message at a time may gather before it reads: see `_linger`, `_watch_density`.
+linger for a moment, and one that finds a message at a time may gather before it reads: see pace.pyx.
 
 Unfinished frames. `partial` keeps the beginning of a frame that has not arrived whole. The next read puts it in front
 of the new bytes, in the headroom of the shared buffer, unless the frame is too long for that: then it has got a buffer
@@ -29,6 +29,7 @@ from libc.string cimport memchr, memcmp, memcpy
 from headrace.engine.grammar cimport *
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
 from headrace.engine.outboxes cimport *
+from headrace.engine.pace cimport Pace
 from headrace.engine.system cimport *
 
 import os
@@ -40,19 +41,6 @@ cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick p
 cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
 cdef double POLL_SECONDS = 0.003             # after which the event loop gets its turn
-cdef double LINGER_SECONDS = 0.000080
-cdef int LINGER_AT = 8                       # lingering succeeded so often more than it failed, which counts twice
-cdef int LINGER_MOST = 16
-cdef uint64_t LINGER_PROBE = 64              # events between two tries while it does not
-cdef timespec GATHER_TIME
-GATHER_TIME.tv_sec = 0
-GATHER_TIME.tv_nsec = 500_000
-cdef double GATHER_GAIN = 1.2                # by which gathering has to raise the rate of messages
-cdef Py_ssize_t GATHER_TRIAL = 4             # ticks after which that is judged
-cdef double DENSE_SECONDS = 0.000030         # ticks that follow each other this closely
-cdef long long DENSE_MESSAGES = 16           # with no more messages than this
-cdef Py_ssize_t WATCH_TICKS = 64             # are watched for so long before gathering is tried
-cdef Py_ssize_t WATCH_TICKS_MOST = 1048576   # a trial that fails costs requests a millisecond or two: some seconds
 
 
 @cython.final
@@ -69,7 +57,7 @@ cdef class Hub(Outboxes):
     def __cinit__(self, *, long long max_payload, long long max_pending, Py_ssize_t max_control_line):
         cdef epoll_event event
         self.expired = []
-        self.watch_ticks = WATCH_TICKS
+        self.pace = Pace()
         self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
         self.max_control_line = max_control_line
         event.events = EPOLLIN
@@ -137,11 +125,10 @@ cdef class Hub(Outboxes):
         self.ticks_in_poll = 0
         try:
             while self.now < self.tick_ends:
-                if self.gathering:
-                    nanosleep(&GATHER_TIME, NULL)
+                self.pace.gather()
                 count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
                 if count == 0 and self.ticks_in_poll:
-                    count = self._linger(events)
+                    count = self.pace.linger(self.epoll, events, MAX_EVENTS)
                 if count <= 0:
                     break
                 self.ticks_in_poll += 1
@@ -166,67 +153,10 @@ cdef class Hub(Outboxes):
                     except Exception as error:
                         self.report_bug(link, error)
                 self.now = monotonic()
-                self._watch_density(self.in_msgs - messages)
+                self.pace.watch(self.now, self.in_msgs - messages, self.in_msgs)
                 self._end_tick()
         finally:
             self.polling = False
-
-    cdef int _linger(self, epoll_event *events) except -2:
-        """Stay awake for a moment if the next event has lately come within that time.
-
-        To be woken costs more than all that we do for a request: 50 us on an idle virtual machine. nats-server's
-        runtime lingers, too. Where nothing comes in time it is tried only now and then.
-        """
-        cdef int count = 0
-        cdef double give_up
-        if self.linger_score < LINGER_AT and self.turn % LINGER_PROBE:
-            return 0
-        give_up = monotonic() + LINGER_SECONDS
-        while count == 0 and monotonic() < give_up:
-            count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
-        if count > 0:
-            self.linger_score = min(self.linger_score + 1, LINGER_MOST)
-        else:
-            self.linger_score = max(self.linger_score - 2, 0)
-        return count
-
-    cdef int _watch_density(self, long long messages) except -1:
-        """Decide whether to gather: to let messages come together for a moment before each tick.
-
-        A client that writes message by message has each of them sent by itself, as long as we read, and so
-        acknowledge, them at once. Left alone for a moment, its kernel runs out of window and puts the rest together,
-        which costs it a fraction: with 4 such publishers the ratio to nats-server was 0.5, and is 2 with gathering.
-        Where requests wait for their replies it does harm. So it is tried after many ticks of few messages in close
-        succession, kept while it raises the rate, and tried ever more seldom where it does not.
-        """
-        cdef double since = self.now - self.last_tick
-        self.last_tick = self.now
-        if self.gathering:
-            self.watched_ticks += 1
-            if self.watched_ticks == GATHER_TRIAL:
-                self.gathering = self._watched_rate() > GATHER_GAIN * self.rate_before
-                self.watch_ticks = WATCH_TICKS if self.gathering else min(2 * self.watch_ticks, WATCH_TICKS_MOST)
-                self._watch_anew()
-        elif since > DENSE_SECONDS or messages > DENSE_MESSAGES:
-            self.stray_ticks += 1
-            if 8 * self.stray_ticks > self.watched_ticks:
-                self._watch_anew()
-        else:
-            self.watched_ticks += 1
-            if self.watched_ticks == self.watch_ticks:
-                self.gathering = True
-                self.rate_before = self._watched_rate()
-                self._watch_anew()
-        return 0
-
-    cdef int _watch_anew(self) except -1:
-        self.watched_ticks = self.stray_ticks = 0
-        self.watched_since = self.now
-        self.watched_msgs = self.in_msgs
-        return 0
-
-    cdef double _watched_rate(self) noexcept:
-        return (self.in_msgs - self.watched_msgs) / max(self.now - self.watched_since, 1e-9)
 
     def flush(self):
         """Write what was sent outside of a poll, and close what was closed there. Within a poll it does nothing."""
