@@ -17,12 +17,7 @@ class HeadraceError(Exception):
 
 
 class ProtocolError(HeadraceError):
-    """The peer's fault. `wire_text` is sent as `-ERR '<wire_text>'` (nothing is sent if it is empty)."""
-
-    def __init__(self, message: str, *, wire_text: str = "", closes: bool = True) -> None:
-        super().__init__(message)
-        self.wire_text = wire_text
-        self.closes = closes
+    """The peer's fault. What it is told, and whether its connection ends, is in broker/violations.py."""
 
 
 class UsageError(HeadraceError):

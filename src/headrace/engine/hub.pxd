@@ -25,7 +25,6 @@ cdef class Hub(Outboxes):
     cdef Py_ssize_t scratch_capacity
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
-    cdef int ticks_in_poll
     cdef Pace pace
     cdef uint64_t turn             # which of the ready links is next
     cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn

@@ -119,19 +119,19 @@ cdef class Hub(Outboxes):
         cdef Link link
         cdef uint64_t expirations
         cdef long long messages
+        cdef bint ticked = False
         self.polling = True
         self.now = monotonic()
         self.tick_ends = self.now + POLL_SECONDS
-        self.ticks_in_poll = 0
         try:
             while self.now < self.tick_ends:
                 self.pace.gather()
                 count = epoll_wait(self.epoll, events, MAX_EVENTS, 0)
-                if count == 0 and self.ticks_in_poll:
+                if count == 0 and ticked:
                     count = self.pace.linger(self.epoll, events, MAX_EVENTS)
                 if count <= 0:
                     break
-                self.ticks_in_poll += 1
+                ticked = True
                 messages = self.in_msgs
                 for handled in range(count):
                     if handled and monotonic() > self.tick_ends:
