@@ -20,6 +20,7 @@ cdef class Deliveries(Outboxes):
     cdef Py_ssize_t fullest_bytes
 
     cdef int send_message(self, Interest interest, Message *message) except -1
+    cdef int send_once(self, Interest interest, Message *message) except -1
     cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
                      Message *message) except -1
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,

@@ -75,6 +75,17 @@ cdef class Deliveries(Outboxes):
         self.met_critical = self.overran = False
         return delivered
 
+    cdef int send_once(self, Interest interest, Message *message) except -1:
+        """The same to a subject that will not come again: no route is made for it."""
+        cdef uint32_t k
+        if not interest.find(message.subject, message.subject_length):
+            return self.send_message(interest, message)
+        for k in range(interest.found.count):
+            self._give_stored(<Subscription> interest.found.items[k], message)
+        if self.expired:
+            self._end_expired()
+        return 0
+
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
                                 const char *payload, Py_ssize_t payload_length) except -1:
         """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer, without the CR LF of `payload`."""
