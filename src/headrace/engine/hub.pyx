@@ -28,6 +28,7 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.grammar cimport *
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport *
 from headrace.engine.pace cimport Pace
 from headrace.engine.system cimport *
@@ -57,6 +58,7 @@ cdef class Hub(Outboxes):
     def __cinit__(self, *, long long max_payload, long long max_pending, Py_ssize_t max_control_line):
         cdef epoll_event event
         self.expired = []
+        self.sources = {}
         self.pace = Pace()
         self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
         self.max_control_line = max_control_line
@@ -110,6 +112,41 @@ cdef class Hub(Outboxes):
         self.links[fd] = link
         return link
 
+    def add_source(self, int fd, action):
+        """Call `action()` in a poll whenever the descriptor is readable. It stays its owner's."""
+        cdef Link link = Link.__new__(Link)
+        cdef epoll_event event
+        link.fd = fd
+        link.flags = SOURCE
+        link.hub = self
+        link.owner = action
+        event.events = EPOLLIN
+        event.data.ptr = <void *> link
+        if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, os.strerror(errno))
+        self.sources[fd] = link
+
+    def remove_source(self, int fd):
+        epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, NULL)
+        del self.sources[fd]
+
+    def publish(self, Interest interest not None, bytes subject not None, bytes payload not None,
+                bytes reply=b'', bytes headers=b''):
+        """A message from within this process, handed to its receivers at once. Returns whether anybody got it.
+
+        Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
+        """
+        cdef Message message
+        cdef bytes body = headers + payload
+        message.subject = subject
+        message.subject_length = <uint32_t> len(subject)
+        message.reply = reply
+        message.reply_length = <uint32_t> len(reply)
+        message.header_length = len(headers)
+        message.payload = body
+        message.size = len(body)
+        return bool(self.send_message(interest, &message))
+
     # -- ticks --------------------------------------------------------------------------------------------------
 
     def poll(self):
@@ -144,6 +181,9 @@ cdef class Hub(Outboxes):
                         continue
                     link = <Link> events[k].data.ptr
                     try:
+                        if link.flags & SOURCE:
+                            link.owner()
+                            continue
                         if events[k].events & EPOLLOUT and not link.flags & CLOSED:
                             self.flush_link(link)
                         if events[k].events & (EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
@@ -169,6 +209,11 @@ cdef class Hub(Outboxes):
             finally:
                 self.polling = False
 
+    def flush_soon(self):
+        """Have the next poll write what was sent outside of one, and call what was deferred there."""
+        if not self.polling:
+            self.wake_soon()
+
     def tidy(self, double deadline):
         """Close the links whose socket has taken too little for `deadline` seconds; free buffers not in use."""
         cdef Link link
@@ -190,11 +235,32 @@ cdef class Hub(Outboxes):
         self.timer = self.epoll = -1
 
     cdef int _end_tick(self) except -1:
+        self._run_deferred()
         self.flush_all()
         self.ease()
-        while self.closing:
+        while self.closing or self.deferred:
             self._reap()
+            self._run_deferred()
             self.flush_all()
+            if self.deferred and monotonic() > self.tick_ends:
+                return self.wake_soon()
+        if self.woken_early:
+            self.woken_early = False
+            if self.paused or self.stalled:
+                self.arm_timer()
+        return 0
+
+    cdef int _run_deferred(self) except -1:
+        cdef list actions = self.deferred
+        if actions:
+            self.deferred = []
+            for action in actions:
+                try:
+                    action()
+                except Exception as error:
+                    if self.on_bug is None:
+                        raise
+                    self.on_bug(error)
         return 0
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -472,7 +538,7 @@ cdef class Hub(Outboxes):
                     usual = -1
             if payload - rest != usual or (payload - 2)[0] != c'\r' or (operation == HPUB and header == 0):
                 length = self._usual_form(reply, tokens[count - 2] if header else none,
-                                          tokens[count - 1], payload, size + 2)
+                                          tokens[count - 1], payload, size)
                 rest = self.scratch
         message.subject = subject.start
         message.subject_length = <uint32_t> subject.length
@@ -488,8 +554,8 @@ cdef class Hub(Outboxes):
 
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
                                 const char *payload, Py_ssize_t payload_length) except -1:
-        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer."""
-        cdef Py_ssize_t needed = reply.length + header.length + size.length + 4 + payload_length
+        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer, without the CR LF of `payload`."""
+        cdef Py_ssize_t needed = reply.length + header.length + size.length + 6 + payload_length
         cdef void *grown
         cdef char *at
         if needed > self.scratch_capacity:
@@ -512,7 +578,10 @@ cdef class Hub(Outboxes):
         at[0] = c'\r'
         at[1] = c'\n'
         memcpy(at + 2, payload, payload_length)
-        return at + 2 + payload_length - self.scratch
+        at += 2 + payload_length
+        at[0] = c'\r'
+        at[1] = c'\n'
+        return at + 2 - self.scratch
 
     cdef int _publish(self, Link link, Message *message) except -1:
         cdef Route *route
@@ -550,6 +619,32 @@ cdef class Hub(Outboxes):
         elif self.out_bytes > self.turn_ends:
             self.pause(link)
         return 0
+
+    cdef int send_message(self, Interest interest, Message *message) except -1:
+        """Deliver a message that has no frame yet. Returns whether anybody got it."""
+        cdef Route *route = interest.lookup(message.subject, message.subject_length)
+        cdef Token reply, header, size
+        cdef char header_digits[24]
+        cdef char size_digits[24]
+        cdef bint delivered
+        if route.target_count + route.queue_count == 0:
+            return 0
+        reply.start = <char *> message.reply
+        reply.length = message.reply_length
+        header.start = header_digits
+        header.length = write_decimal(header_digits, message.header_length) if message.header_length else 0
+        size.start = size_digits
+        size.length = write_decimal(size_digits, message.size)
+        message.rest_length = self._usual_form(reply, header, size, message.payload, message.size)
+        message.rest = self.scratch
+        message.payload = self.scratch + message.rest_length - 2 - message.size
+        delivered = self._deliver(None, route, message)
+        if self.expired:
+            self._end_expired()
+        if self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count:
+            self.flush_all()
+        self.met_critical = self.overran = False
+        return delivered
 
     cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1:
         """Hand a message to everybody on its route. Returns whether anybody got it."""
@@ -590,7 +685,11 @@ cdef class Hub(Outboxes):
         for k in range(group.first, group.first + group.count):
             subscription = <Subscription> route.targets[k]
             receiver = <Link> subscription.receiver
-            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL):
+            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK):
+                if receiver.flags & SINK:
+                    receiver.take(publisher, subscription, message)
+                    delivered = True
+                    continue
                 if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
                     continue
                 if self.drops and receiver.flags & CRITICAL:
@@ -720,6 +819,9 @@ cdef class Hub(Outboxes):
             PyMem_Free(link.partial)
             link.partial = NULL
             link.partial_length = link.frame_total = 0
+            if link.waiters is not None:
+                self.deferred.extend(link.waiters)
+                link.waiters = None
             try:
                 link.owner.on_closed(link.close_reason)
             except Exception as error:
