@@ -1,6 +1,7 @@
 """The in-process client: publishes and subscribes as a client does, without a socket.
 
-Handlers run at the end of the engine's tick, in the order in which messages came; they may publish and subscribe.
+Handlers run at the end of the engine's tick, in the order in which messages
+came. They may publish and subscribe.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class InternalClient:
         return self.interest.has(subject)
 
     def watch_interest(self, subject: bytes, callback: Callable[[bool], None]) -> None:
-        """Call back, at the end of the tick, whenever a subscription to exactly this subject comes or goes."""
+        """Call back, at the end of the tick, whenever a subscription to just this subject comes or goes."""
 
         def tell() -> None:
             # Whoever asked may have left in the meantime.

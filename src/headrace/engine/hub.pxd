@@ -26,6 +26,8 @@ cdef class Hub(Outboxes):
     cdef readonly long long out_msgs
     cdef readonly long long out_bytes
     cdef Py_ssize_t control_line_limit
+    cdef Link fullest              # of the receivers of the last send_to, and what waits for it
+    cdef Py_ssize_t fullest_bytes
 
     cdef int _end_tick(self) except -1
     cdef int _readable(self, Link link) except -1
@@ -44,6 +46,9 @@ cdef class Hub(Outboxes):
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
                                 const char *payload, Py_ssize_t payload_length) except -1
     cdef int send_message(self, Interest interest, Message *message) except -1
+    cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
+                     Message *message) except -1
+    cdef int _give_stored(self, Subscription subscription, Message *message) except -1
     cdef int _run_deferred(self) except -1
     cdef int _publish(self, Link link, Message *message) except -1
     cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1
