@@ -1,8 +1,8 @@
 """What a stream's configuration may say, and what nats-server fills in where it says nothing.
 
-`check_stream_config` returns a new configuration with all defaults, or raises the ApiError that nats-server answers
-with. Clients depend on which of several faults is reported, so the checks stand in nats-server's order. Rules about
-mirrors and sources are in source_rules, rules about changes in update_rules.
+`check_stream_config` returns a new configuration with all defaults, or raises the ApiError that nats-
+server answers with. Clients depend on which of several faults is reported, so the checks stand in nats-
+server's order. Rules about mirrors and sources are in source_rules, rules about changes in update_rules.
 
 `pedantic` refuses what would otherwise be corrected in silence.
 """
