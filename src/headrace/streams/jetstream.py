@@ -25,7 +25,8 @@ from headrace.streams.advisories import random_id
 from headrace.streams.api import Api, Request
 from headrace.streams.client_info import client_info
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.consumer_files import recover_consumers
+from headrace.streams.consumer_create import restart_consumer
+from headrace.streams.consumer_files import load_all
 from headrace.streams.errors import StoreError
 from headrace.streams.files import META, child_directory, list_directory, make_directory, read_checked
 from headrace.streams.routes import ROUTES
@@ -72,6 +73,10 @@ class JetStream:
     def strict(self) -> bool:
         return self.options.jetstream_strict
 
+    @property
+    def max_payload(self) -> int:
+        return self.hub.max_payload
+
     def now(self) -> int:
         return formats.now()
 
@@ -88,7 +93,7 @@ class JetStream:
             self._recover(name)
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
-            recover_consumers(stream)
+            self._recover_consumers(stream)
         self.api = Api(
             self,
             ROUTES,
@@ -127,6 +132,17 @@ class JetStream:
             self.log.warn(f"Stream {name!r}: {damage}")
         self.streams[name] = stream
         self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
+
+    def _recover_consumers(self, stream: Stream) -> None:
+        if stream.directory is None:
+            return
+        recovered, problems = load_all(stream.directory)
+        for consumer in recovered:
+            restart_consumer(stream, consumer)
+            if consumer.problem:
+                problems.append(consumer.problem)
+        for problem in problems:
+            self.log.error(f"Stream {stream.name!r}: {problem}")
 
     def stream_directory(self, config: StreamConfig) -> str | None:
         """Where a stream is kept; None in memory. Raises StoreError for a name that is no directory's."""
@@ -167,7 +183,7 @@ class JetStream:
 
 
 def _is_leftover(directory: str) -> bool:
-    """Whether there is a directory only because a creation was cut short: it has no meta file and no messages."""
+    """Whether it is there only because a creation was cut short: it has no meta file and no messages."""
     if os.path.exists(os.path.join(directory, META)):
         return False
     messages = os.path.join(directory, "msgs")
