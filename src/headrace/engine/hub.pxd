@@ -4,19 +4,9 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.grammar cimport Token
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport Link, Outboxes
 from headrace.engine.pace cimport Pace
-
-cdef struct Message:
-    const char *subject
-    const char *reply
-    const char *rest               # what follows the subject and the sid in a MSG or HMSG, to the end of the frame
-    const char *payload            # the headers, then the body
-    uint32_t subject_length
-    uint32_t reply_length          # 0: no reply
-    Py_ssize_t rest_length
-    Py_ssize_t header_length       # 0: no headers
-    Py_ssize_t size                # headers and body
 
 cdef class Hub(Outboxes):
     cdef char *buffer              # what is read, for all links: headroom for an unfinished frame, then READ_SIZE
@@ -29,12 +19,15 @@ cdef class Hub(Outboxes):
     cdef uint64_t turn             # which of the ready links is next
     cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
     cdef uint64_t random_state
+    cdef dict sources              # fd -> the Link that stands for it
     cdef list expired              # subscriptions that reached their maximum with the message in hand
     cdef readonly long long in_msgs
     cdef readonly long long in_bytes
     cdef readonly long long out_msgs
     cdef readonly long long out_bytes
     cdef Py_ssize_t control_line_limit
+    cdef Link fullest              # of the receivers of the last send_to, and what waits for it
+    cdef Py_ssize_t fullest_bytes
 
     cdef int _end_tick(self) except -1
     cdef int _readable(self, Link link) except -1
@@ -52,6 +45,11 @@ cdef class Hub(Outboxes):
                               char *payload, char *end) except NULL
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
                                 const char *payload, Py_ssize_t payload_length) except -1
+    cdef int send_message(self, Interest interest, Message *message) except -1
+    cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
+                     Message *message) except -1
+    cdef int _give_stored(self, Subscription subscription, Message *message) except -1
+    cdef int _run_deferred(self) except -1
     cdef int _publish(self, Link link, Message *message) except -1
     cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1
     cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1

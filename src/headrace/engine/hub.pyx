@@ -28,6 +28,7 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.grammar cimport *
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport *
 from headrace.engine.pace cimport Pace
 from headrace.engine.system cimport *
@@ -57,6 +58,7 @@ cdef class Hub(Outboxes):
     def __cinit__(self, *, long long max_payload, long long max_pending, Py_ssize_t max_control_line):
         cdef epoll_event event
         self.expired = []
+        self.sources = {}
         self.pace = Pace()
         self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
         self.max_control_line = max_control_line
@@ -110,6 +112,41 @@ cdef class Hub(Outboxes):
         self.links[fd] = link
         return link
 
+    def add_source(self, int fd, action):
+        """Call `action()` in a poll whenever the descriptor is readable. It stays its owner's."""
+        cdef Link link = Link.__new__(Link)
+        cdef epoll_event event
+        link.fd = fd
+        link.flags = SOURCE
+        link.hub = self
+        link.owner = action
+        event.events = EPOLLIN
+        event.data.ptr = <void *> link
+        if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, os.strerror(errno))
+        self.sources[fd] = link
+
+    def remove_source(self, int fd):
+        epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, NULL)
+        del self.sources[fd]
+
+    def publish(self, Interest interest not None, bytes subject not None, bytes payload not None,
+                bytes reply=b'', bytes headers=b''):
+        """A message from within this process, handed to its receivers at once. Returns whether anybody got it.
+
+        Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
+        """
+        cdef Message message
+        cdef bytes body = headers + payload
+        message.subject = subject
+        message.subject_length = <uint32_t> len(subject)
+        message.reply = reply
+        message.reply_length = <uint32_t> len(reply)
+        message.header_length = len(headers)
+        message.payload = body
+        message.size = len(body)
+        return bool(self.send_message(interest, &message))
+
     # -- ticks --------------------------------------------------------------------------------------------------
 
     def poll(self):
@@ -144,6 +181,9 @@ cdef class Hub(Outboxes):
                         continue
                     link = <Link> events[k].data.ptr
                     try:
+                        if link.flags & SOURCE:
+                            link.owner()
+                            continue
                         if events[k].events & EPOLLOUT and not link.flags & CLOSED:
                             self.flush_link(link)
                         if events[k].events & (EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
@@ -169,6 +209,11 @@ cdef class Hub(Outboxes):
             finally:
                 self.polling = False
 
+    def flush_soon(self):
+        """Have the next poll write what was sent outside of one, and call what was deferred there."""
+        if not self.polling:
+            self.wake_soon()
+
     def tidy(self, double deadline):
         """Close the links whose socket has taken too little for `deadline` seconds; free buffers not in use."""
         cdef Link link
@@ -190,11 +235,32 @@ cdef class Hub(Outboxes):
         self.timer = self.epoll = -1
 
     cdef int _end_tick(self) except -1:
+        self._run_deferred()
         self.flush_all()
         self.ease()
-        while self.closing:
+        while self.closing or self.deferred:
             self._reap()
+            self._run_deferred()
             self.flush_all()
+            if self.deferred and monotonic() > self.tick_ends:
+                return self.wake_soon()
+        if self.woken_early:
+            self.woken_early = False
+            if self.paused or self.stalled:
+                self.arm_timer()
+        return 0
+
+    cdef int _run_deferred(self) except -1:
+        cdef list actions = self.deferred
+        if actions:
+            self.deferred = []
+            for action in actions:
+                try:
+                    action()
+                except Exception as error:
+                    if self.on_bug is None:
+                        raise
+                    self.on_bug(error)
         return 0
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -472,7 +538,7 @@ cdef class Hub(Outboxes):
                     usual = -1
             if payload - rest != usual or (payload - 2)[0] != c'\r' or (operation == HPUB and header == 0):
                 length = self._usual_form(reply, tokens[count - 2] if header else none,
-                                          tokens[count - 1], payload, size + 2)
+                                          tokens[count - 1], payload, size)
                 rest = self.scratch
         message.subject = subject.start
         message.subject_length = <uint32_t> subject.length
@@ -488,8 +554,8 @@ cdef class Hub(Outboxes):
 
     cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
                                 const char *payload, Py_ssize_t payload_length) except -1:
-        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer."""
-        cdef Py_ssize_t needed = reply.length + header.length + size.length + 4 + payload_length
+        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer, without the CR LF of `payload`."""
+        cdef Py_ssize_t needed = reply.length + header.length + size.length + 6 + payload_length
         cdef void *grown
         cdef char *at
         if needed > self.scratch_capacity:
@@ -512,7 +578,10 @@ cdef class Hub(Outboxes):
         at[0] = c'\r'
         at[1] = c'\n'
         memcpy(at + 2, payload, payload_length)
-        return at + 2 + payload_length - self.scratch
+        at += 2 + payload_length
+        at[0] = c'\r'
+        at[1] = c'\n'
+        return at + 2 - self.scratch
 
     cdef int _publish(self, Link link, Message *message) except -1:
         cdef Route *route
@@ -550,6 +619,119 @@ cdef class Hub(Outboxes):
         elif self.out_bytes > self.turn_ends:
             self.pause(link)
         return 0
+
+    cdef int send_message(self, Interest interest, Message *message) except -1:
+        """Deliver a message that has no frame yet. Returns whether anybody got it."""
+        cdef Route *route = interest.lookup(message.subject, message.subject_length)
+        cdef Token reply, header, size
+        cdef char header_digits[24]
+        cdef char size_digits[24]
+        cdef bint delivered
+        if route.target_count + route.queue_count == 0:
+            return 0
+        reply.start = <char *> message.reply
+        reply.length = message.reply_length
+        header.start = header_digits
+        header.length = write_decimal(header_digits, message.header_length) if message.header_length else 0
+        size.start = size_digits
+        size.length = write_decimal(size_digits, message.size)
+        message.rest_length = self._usual_form(reply, header, size, message.payload, message.size)
+        message.rest = self.scratch
+        message.payload = self.scratch + message.rest_length - 2 - message.size
+        delivered = self._deliver(None, route, message)
+        if self.expired:
+            self._end_expired()
+        if self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count:
+            self.flush_all()
+        self.met_critical = self.overran = False
+        return delivered
+
+    cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
+                     Message *message) except -1:
+        """Deliver a stored message, under the subject that it was published to, to the subscribers of `destination`.
+
+        Returns how many got it; `fullest` is the one of them whose outbox is the fullest.
+        """
+        cdef Route *route = interest.lookup(destination, destination_length)
+        cdef uint32_t k, g, count, start, queue
+        cdef int receivers = 0
+        self.fullest = None
+        self.fullest_bytes = -1
+        for k in range(route.target_count):
+            receivers += self._give_stored(<Subscription> route.targets[k], message)
+        g = route.plain_group_count
+        for queue in range(route.queue_count):
+            count = route.queue_ends[queue] - g
+            start = self._random(count)
+            for k in range(count):
+                if self._give_stored(<Subscription> route.targets[route.groups[g + (start + k) % count].first], message):
+                    receivers += 1
+                    break
+            g = route.queue_ends[queue]
+        if self.expired:
+            self._end_expired()
+        return receivers
+
+    cdef int _give_stored(self, Subscription subscription, Message *message) except -1:
+        """Write the frame straight into the receiver's outbox. Returns 1 if it takes it, else 0."""
+        cdef Link receiver = <Link> subscription.receiver
+        cdef Py_ssize_t header = message.header_length, size = message.size, before
+        cdef const char *body = message.payload
+        cdef char *at
+        if receiver.flags & CLOSED:
+            return 0
+        if receiver.flags & SINK:
+            receiver.take(None, subscription, message)
+            return 1
+        subscription.delivered += 1
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            if subscription.delivered > subscription.maximum:
+                return 0
+            self.expired.append(subscription)
+        if receiver.flags & NO_HEADERS and header:
+            body += header
+            size -= header
+            header = 0
+        if receiver.span_length:
+            self.settle_span(receiver)
+        before = receiver.backlog_tail - receiver.backlog_head
+        # five for HMSG, four spaces, two numbers of at most 20 digits, two line ends
+        self.reserve(receiver, 53 + message.subject_length + len(subscription.sid) + message.reply_length + size)
+        at = receiver.backlog + receiver.backlog_tail
+        if header:
+            at[0] = c'H'
+            at += 1
+        at = put(put(at, b'MSG ', 4), message.subject, message.subject_length)
+        at[0] = c' '
+        at = put(at + 1, subscription.sid, len(subscription.sid))
+        at[0] = c' '
+        at += 1
+        if message.reply_length:
+            at = put(at, message.reply, message.reply_length)
+            at[0] = c' '
+            at += 1
+        if header:
+            at += write_decimal(at, header)
+            at[0] = c' '
+            at += 1
+        at += write_decimal(at, size)
+        at = put(put(put(at, b'\r\n', 2), body, size), b'\r\n', 2)
+        if receiver.flags & TRACED:
+            receiver.owner.on_trace('out', b'MSG', message.subject[:message.subject_length])
+        self.owed_apart += at - (receiver.backlog + receiver.backlog_tail)
+        receiver.backlog_tail = at - receiver.backlog
+        receiver.out_msgs += 1
+        receiver.out_bytes += size
+        self.out_msgs += 1
+        self.out_bytes += size
+        if not receiver.flags & DIRTY:
+            self.mark_dirty(receiver)
+        if receiver.flags & WANTS_WRITE:
+            self.weigh(receiver, before)
+        if receiver.backlog_tail - receiver.backlog_head > self.fullest_bytes:
+            self.fullest_bytes = receiver.backlog_tail - receiver.backlog_head
+            self.fullest = receiver
+        return 1
 
     cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1:
         """Hand a message to everybody on its route. Returns whether anybody got it."""
@@ -590,7 +772,11 @@ cdef class Hub(Outboxes):
         for k in range(group.first, group.first + group.count):
             subscription = <Subscription> route.targets[k]
             receiver = <Link> subscription.receiver
-            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL):
+            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK):
+                if receiver.flags & SINK:
+                    receiver.take(publisher, subscription, message)
+                    delivered = True
+                    continue
                 if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
                     continue
                 if self.drops and receiver.flags & CRITICAL:
@@ -720,11 +906,19 @@ cdef class Hub(Outboxes):
             PyMem_Free(link.partial)
             link.partial = NULL
             link.partial_length = link.frame_total = 0
+            if link.waiters is not None:
+                self.deferred.extend(link.waiters)
+                link.waiters = None
             try:
                 link.owner.on_closed(link.close_reason)
             except Exception as error:
                 tell_owner(link.owner, error)
         return 0
+
+
+cdef inline char *put(char *at, const char *text, Py_ssize_t length) noexcept:
+    memcpy(at, text, length)
+    return at + length
 
 
 cdef list cut(bytes line):

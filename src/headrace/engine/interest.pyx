@@ -176,6 +176,7 @@ cdef class Interest:
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
         self.found_queues = []
         self.queue_places = {}
+        self.watched = {}
 
     def __dealloc__(self):
         cdef uint64_t k
@@ -233,6 +234,7 @@ cdef class Interest:
         self.count += 1
         self.inserts += 1
         self._invalidate(subject)
+        self._tell(subject)
         return 0
 
     cdef int remove(self, Subscription subscription) except -1:
@@ -262,6 +264,14 @@ cdef class Interest:
         self.removes += 1
         self._invalidate(subscription.subject)
         self._prune(node)
+        self._tell(subscription.subject)
+        return 0
+
+    cdef int _tell(self, bytes subject) except -1:
+        if self.watched:
+            action = self.watched.get(subject)
+            if action is not None:
+                action()
         return 0
 
     cdef int _prune(self, Node *node) except -1:
@@ -513,6 +523,11 @@ cdef class Interest:
         assert group == route.group_count
         assert <size_t> (text - <char *> route) <= size
         return route
+
+    def has(self, bytes subject not None):
+        """Whether a message to `subject` would reach anybody."""
+        cdef Route *route = self.lookup(subject, <uint32_t> len(subject))
+        return route.target_count + route.queue_count > 0
 
     # -- for monitoring and tests ---------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.interest cimport Interest, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.system cimport *
 
 import os
@@ -141,6 +142,9 @@ cdef class Link:
             self.interest.remove(subscription)
             del self.subscriptions[sid]
 
+    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+        raise NotImplementedError
+
     def unsubscribe_all(self):
         cdef Subscription subscription
         for subscription in self.subscriptions.values():
@@ -163,6 +167,7 @@ cdef class Outboxes:
         self.paused = []
         self.stalled = []
         self.closing = []
+        self.deferred = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
         self.dirty_capacity = 64
@@ -211,6 +216,17 @@ cdef class Outboxes:
         cdef long long most = self.pending_limit // 4 * 3
         self.soft_backlog = most if self.drops else min(SOFT_BACKLOG, most)
         self.critical_backlog = most
+        return 0
+
+    def defer(self, action):
+        """Have `action()` called at the end of the tick. It may publish and subscribe. Outside of a tick, call `flush`."""
+        self.deferred.append(action)
+
+    cdef int wait_for(self, Link link, object waiter) except -1:
+        """Have `waiter()` called, at the end of a tick, once the link's outbox is empty or the link is closed."""
+        if link.waiters is None:
+            link.waiters = []
+        link.waiters.append(waiter)
         return 0
 
     cdef int resume(self, Link link) except -1:
@@ -413,6 +429,9 @@ cdef class Outboxes:
             link.span_length -= written
         if link.span_length == 0 and link.backlog_head == link.backlog_tail:
             self.release(link)
+            if link.waiters is not None:
+                self.deferred.extend(link.waiters)
+                link.waiters = None
             if link.flags & WANTS_WRITE:
                 self.weigh(link, before)
                 link.flags &= ~(<uint32_t> WANTS_WRITE)
@@ -568,4 +587,13 @@ cdef class Outboxes:
             seconds = min(seconds, self.stall_ends - self.now)
         moment.it_value.tv_nsec = max(<long> (seconds * 1e9), 1)
         timerfd_settime(self.timer, 0, &moment, NULL)
+        return 0
+
+    cdef int wake_soon(self) except -1:
+        """Have epoll wake us at once. The wait for which the timer may have been armed is taken up again after that."""
+        cdef itimerspec moment
+        memset(&moment, 0, sizeof(moment))
+        moment.it_value.tv_nsec = 1
+        timerfd_settime(self.timer, 0, &moment, NULL)
+        self.woken_early = True
         return 0
