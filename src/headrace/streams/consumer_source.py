@@ -69,51 +69,51 @@ class Source:
             return False
         return True
 
-    def size_of(self, seq: int) -> int:
-        """The size of that message in a pull request's max_bytes: subject, reply, headers and payload."""
-        core = self._core
-        stored = core.log.get(seq)
-        if stored is None:
-            return 0
-        numbers = (
-            core.ledger.redelivered.get(seq, 0) + 2,
-            seq,
-            core.cursor.delivered_seq + 1,
-            stored.time,
-            self.num_pending,
-        )
-        reply = len(f"$JS.ACK.{core.stream}.{core.name}") + sum(len(str(number)) + 1 for number in numbers)
-        payload = 0 if core.config.headers_only else len(stored.payload)
-        return len(stored.subject) + reply + len(stored.headers) + payload
+    def deliver_single(self, seq: int, subject: bytes, max_bytes: int = 0, headers: bytes = b"") -> int:
+        """Deliver what `next_single` gave. Returns its size, 0 if it was not delivered: the cursor says why not."""
+        if seq in self._core.ledger.queue:
+            return self._deliver_again(seq, subject, max_bytes, headers)
+        return self._deliver_listed(seq, subject, max_bytes, headers)
 
-    def deliver_single(self, seq: int, subject: bytes, headers: bytes = b"") -> int:
-        """Deliver what `next_single` gave. Returns its size."""
-        core, ledger = self._core, self._core.ledger
-        now = core.now()
-        if seq in ledger.queue:
-            del ledger.queue[seq]
-            ledger.redelivered[seq] = ledger.redelivered.get(seq, 0) + 1
-            size = core.cursor.redeliver(seq, subject, ledger.redelivered[seq] + 1, reply_headers=headers)
+    def _deliver_again(self, seq: int, subject: bytes, max_bytes: int, headers: bytes) -> int:
+        cursor, ledger, now = self._core.cursor, self._core.ledger, self._core.now()
+        first = ledger.pending.get(seq)
+        deliveries = ledger.redelivered.get(seq, 0) + 2
+        size = cursor.redeliver(seq, subject, deliveries, max_bytes=max_bytes, now=now, extra_headers=headers)
+        if cursor.exceeded or cursor.unwanted:
+            return 0
+        del ledger.queue[seq]
+        ledger.redelivered[seq] = deliveries - 1
+        if first is not None:
+            # it keeps the consumer sequence of its first delivery; acknowledgements are counted by that
+            ledger.pending[seq] = first
             ledger.renew(seq, now)
-        else:
-            self.start_list.popleft()
-            # the cursor writes its own count into the reply subject; what is left of the list belongs to it
-            core.cursor.num_pending += len(self.start_list)
-            size = core.cursor.redeliver(seq, subject, 1, reply_headers=headers)
-            core.cursor.num_pending -= len(self.start_list)
-            if core.has_acks:
-                ledger.pending[seq] = (core.cursor.delivered_seq, now)
+        self._note_delivery(seq, now)
+        return size
+
+    def _deliver_listed(self, seq: int, subject: bytes, max_bytes: int, headers: bytes) -> int:
+        cursor, now = self._core.cursor, self._core.now()
+        # the cursor writes its own count into the reply subject; what is left of the list belongs to it
+        rest = len(self.start_list) - 1
+        cursor.num_pending += rest
+        size = cursor.redeliver(seq, subject, 1, max_bytes=max_bytes, now=now, extra_headers=headers)
+        cursor.num_pending -= rest
+        if cursor.exceeded or cursor.unwanted:
+            return 0
+        self.start_list.popleft()
         self._note_delivery(seq, now)
         return size
 
     def deliver_batch(
         self, subject: bytes, count: int, max_bytes: int = 0, headers: bytes = b""
     ) -> tuple[int, int]:
-        """Up to `count` messages of the log. Returns how many and their size."""
-        core = self._core
-        messages, size = core.cursor.deliver(subject, count=count, max_bytes=max_bytes, reply_headers=headers)
+        """Up to `count` messages of the log. Returns how many and their size; the cursor says why not more."""
+        cursor, now = self._core.cursor, self._core.now()
+        messages, size = cursor.deliver(
+            subject, count=count, max_bytes=max_bytes, now=now, extra_headers=headers
+        )
         if messages:
-            self._note_delivery(core.cursor.last_seq, core.now())
+            self._note_delivery(cursor.last_delivered, now)
         return messages, size
 
     def _note_delivery(self, seq: int, now: int) -> None:
