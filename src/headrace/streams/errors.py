@@ -34,6 +34,10 @@ class ApiError(HeadraceError):
         return ErrorBody(self.code, self.err_code, self.description)
 
 
+class StoreError(HeadraceError):
+    """The disk's fault: a file is missing, damaged, or cannot be written."""
+
+
 def api_error(name: str, **values: object) -> ApiError:
     """The error of that name, with the values that its description mentions filled in."""
     code, err_code, template = ERRORS[name]
