@@ -1,7 +1,8 @@
 """Acknowledgements, as they come in from clients: a batch per tick.
 
-The body says what kind it is: nothing or `+ACK`, `-NAK` with a delay, `+WPI` (still working), `+TERM` with a reason,
-`+NXT` with a pull request. One that has a reply subject is answered there with an empty message, once it is done.
+The body says what kind it is: nothing or `+ACK`, `-NAK` with a delay, `+WPI` (still working), `+TERM` with
+a reason, `+NXT` with a pull request. One that has a reply subject is answered there with an empty message,
+once it is done.
 """
 
 from __future__ import annotations
@@ -31,9 +32,7 @@ class NakOptions(Wire):
 
 
 class Acks:
-    def __init__(
-        self, core: Core, *, pump: Callable[[], None], pull: Callable[[bytes, bytes], None]
-    ) -> None:
+    def __init__(self, core: Core, *, pump: Callable[[], None], pull: Callable[[bytes, bytes], None]) -> None:
         self._core = core
         self._pump = pump
         self._pull = pull

@@ -1,4 +1,5 @@
-"""What the server tells about a consumer on `$JS.EVENT.…`: created, deleted, paused, pinned, given up, acknowledged.
+"""What the server tells about a consumer on `$JS.EVENT.…`: created, deleted, paused, pinned, given up,
+acknowledged.
 
 An advisory is built, encoded and published only if somebody listens to its subject.
 """
@@ -92,7 +93,9 @@ class Advisories:
         }
         self._send(METRIC_SUBJECT, METRIC_TYPE, body)
 
-    def _send(self, subject: str, kind: str, body: dict[str, object] | dict[str, str] | dict[str, int]) -> None:
+    def _send(
+        self, subject: str, kind: str, body: dict[str, object] | dict[str, str] | dict[str, int]
+    ) -> None:
         target = (subject + self._tail).encode()
         if not self._client.has_interest(target):
             return

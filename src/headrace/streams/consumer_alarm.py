@@ -1,8 +1,8 @@
 """One timer for all the deadlines of a consumer.
 
-A deadline has a kind (a word) and a time. The timer of the event loop is only set again if something is due before
-it would fire: a deadline that moves away leaves it alone, so that renewing one with every request costs nothing. Then
-it fires early, finds nothing due, and is set to what is next.
+A deadline has a kind (a word) and a time. The timer of the event loop is only set again if something is due
+before it would fire: a deadline that moves away leaves it alone, so that renewing one with every request
+costs nothing. Then it fires early, finds nothing due, and is set to what is next.
 """
 
 from __future__ import annotations

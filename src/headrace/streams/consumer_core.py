@@ -1,7 +1,7 @@
 """What the parts of one consumer share: its configuration, cursor, ledger, clock and voice.
 
-The parts (pull or push delivery, acknowledgements, redelivery, replay) know this and not each other; consumer.py puts
-them together.
+The parts (pull or push delivery, acknowledgements, redelivery, replay) know this and not each other;
+consumer.py puts them together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Core:
         self.changed = changed
         """Tells that the state on disk is no longer the state."""
         self.acknowledged = acknowledged
-        """Tells a stream with interest or work queue retention that a message is done with; None for others."""
+        """Tells the stream that a message is done with; None if its retention does not depend on that."""
         self.warn = warn
 
     @property

@@ -5,12 +5,13 @@
         ^floor    ^delivered
 
 The floor is the end of the unbroken run of acknowledged messages. It is worked out when somebody asks: an
-acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one pop
-from a dict, in whatever order they arrive.
+acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one
+pop from a dict, in whatever order they arrive.
 
-`pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of delivery in
-nanoseconds). It stays in the order of these times, because whoever renews one takes it out and puts it back at
-the end. Delays asked for with a negative acknowledgement are kept in `delayed`, apart from that order.
+`pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of
+delivery in nanoseconds). It stays in the order of these times, because whoever renews one takes it out and
+puts it back at the end. Delays asked for with a negative acknowledgement are kept in `delayed`, apart from
+that order.
 
 Nothing here sends or waits; consumers tell it what happened and what time it is.
 """

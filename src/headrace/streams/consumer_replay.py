@@ -1,4 +1,6 @@
-"""Replay with the original timing: messages that were stored before the consumer started keep their distances."""
+"""Replay with the original timing: messages that were stored before the consumer started keep their
+distances.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ SHORTEST_WAIT = 1_000_000
 
 
 class Replay:
-    """Inactive for `instant`, and from when the consumer has caught up with where the stream was at its start."""
+    """Inactive for `instant`, and once the consumer has caught up with where the stream was at its start."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

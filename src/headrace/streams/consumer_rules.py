@@ -1,8 +1,9 @@
-"""What a consumer's configuration may say: defaults, then checks, in the order in which nats-server makes them.
+"""What a consumer's configuration may say: defaults, then checks, in the order in which nats-server makes
+them.
 
-The order matters: a configuration with two mistakes is answered with the first error. Nothing here looks at the state
-of a stream but its configuration; what depends on other consumers is in consumer_conflicts.py, what may be changed
-later in consumer_update.py.
+The order matters: a configuration with two mistakes is answered with the first error. Nothing here looks at
+the state of a stream but its configuration; what depends on other consumers is in consumer_conflicts.py,
+what may be changed later in consumer_update.py.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from headrace.config.durations import format_duration
 from headrace.streams.config import ConsumerConfig, StreamConfig
 from headrace.streams.consumer_start_rules import check_start
 from headrace.streams.errors import ApiError, api_error
-from headrace.config.durations import format_duration
 from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject
 
 MILLISECOND = 1_000_000
@@ -55,7 +56,9 @@ def is_valid_name(name: str) -> bool:
 
 def filters_of(config: ConsumerConfig) -> list[str]:
     """All filter subjects; none means every message."""
-    return [*config.filter_subjects, config.filter_subject] if config.filter_subject else config.filter_subjects
+    return (
+        [*config.filter_subjects, config.filter_subject] if config.filter_subject else config.filter_subjects
+    )
 
 
 def set_defaults(config: ConsumerConfig, stream: StreamConfig, limits: Limits, pedantic: bool) -> None:
@@ -112,7 +115,9 @@ def _set_stream_limits(config: ConsumerConfig, stream: StreamConfig, pedantic: b
         config.max_ack_pending = limits.max_ack_pending
     if config.inactive_threshold == 0:
         if pedantic and limits.inactive_threshold > 0:
-            raise api_error("pedantic", err="inactive_threshold must be set if it's configured in stream limits")
+            raise api_error(
+                "pedantic", err="inactive_threshold must be set if it's configured in stream limits"
+            )
         config.inactive_threshold = limits.inactive_threshold
 
 
@@ -146,7 +151,10 @@ def check_config(config: ConsumerConfig, stream: StreamConfig, limits: Limits) -
         raise api_error("consumer_with_flow_control_needs_heartbeats")
     if config.durable_name and config.name and config.name != config.durable_name:
         raise api_error("consumer_create_durable_and_name_mismatch")
-    if sum(len(key.encode()) + len(value.encode()) for key, value in config.metadata.items()) > MAX_METADATA_BYTES:
+    if (
+        sum(len(key.encode()) + len(value.encode()) for key, value in config.metadata.items())
+        > MAX_METADATA_BYTES
+    ):
         raise api_error("consumer_metadata_length", limit=f"{MAX_METADATA_BYTES // 1024}KB")
     _check_priority(config)
     if stream.placement is not None and stream.placement.preferred:
@@ -224,7 +232,9 @@ def _check_limits(config: ConsumerConfig, stream: StreamConfig, limits: Limits) 
         if 0 < limit < config.max_ack_pending:
             raise api_error("consumer_max_pending_ack_excess", limit=limit)
     if 0 < own.inactive_threshold < config.inactive_threshold:
-        raise api_error("consumer_inactive_threshold_excess", limit=format_duration(own.inactive_threshold / SECOND))
+        raise api_error(
+            "consumer_inactive_threshold_excess", limit=format_duration(own.inactive_threshold / SECOND)
+        )
 
 
 def _check_filters(config: ConsumerConfig) -> None:
@@ -246,7 +256,9 @@ def _check_filters(config: ConsumerConfig) -> None:
 def _check_sampling(config: ConsumerConfig) -> None:
     if config.sample_freq and sampling_percent(config.sample_freq) is None:
         text = config.sample_freq.removesuffix("%")
-        complaint = "%!s(<nil>)" if re.fullmatch(r"-\d+", text) else f'strconv.Atoi: parsing "{text}": invalid syntax'
+        complaint = (
+            "%!s(<nil>)" if re.fullmatch(r"-\d+", text) else f'strconv.Atoi: parsing "{text}": invalid syntax'
+        )
         raise api_error("consumer_invalid_sampling", err=complaint)
 
 

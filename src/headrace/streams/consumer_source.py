@@ -1,8 +1,9 @@
-"""Where the next message of a consumer comes from: the redelivery queue first, then the start list, then the log.
+"""Where the next message of a consumer comes from: the redelivery queue first, then the start list, then
+the log.
 
-The log is the usual case: the engine's cursor delivers whole batches from it. The other two are delivered one by one.
-The start list belongs to `last_per_subject`: the sequences of the last message of each subject as of the consumer's
-creation; the log goes on after them.
+The log is the usual case: the engine's cursor delivers whole batches from it. The other two are delivered
+one by one. The start list belongs to `last_per_subject`: the sequences of the last message of each subject
+as of the consumer's creation; the log goes on after them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Source:
         return True
 
     def deliver_single(self, seq: int, subject: bytes, max_bytes: int = 0, headers: bytes = b"") -> int:
-        """Deliver what `next_single` gave. Returns its size, 0 if it was not delivered: the cursor says why not."""
+        """Deliver what `next_single` gave. Its size; 0 if it was not delivered, the cursor says why."""
         if seq in self._core.ledger.queue:
             return self._deliver_again(seq, subject, max_bytes, headers)
         return self._deliver_listed(seq, subject, max_bytes, headers)
@@ -107,7 +108,7 @@ class Source:
     def deliver_batch(
         self, subject: bytes, count: int, max_bytes: int = 0, headers: bytes = b""
     ) -> tuple[int, int]:
-        """Up to `count` messages of the log. Returns how many and their size; the cursor says why not more."""
+        """Up to `count` messages of the log. How many and their size; the cursor says why not more."""
         cursor, now = self._core.cursor, self._core.now()
         messages, size = cursor.deliver(
             subject, count=count, max_bytes=max_bytes, now=now, extra_headers=headers

@@ -2,12 +2,13 @@
 
     magic  "HRCS1\\n"
     body   msgpack: [delivered consumer, delivered stream, floor consumer, floor stream,
-                     [stream, consumer, time, …] for what is pending, [stream, times, …] for what was redelivered]
+                     [stream, consumer, time, …] of what is pending, [stream, times, …] of what was redelivered]
     check  CRC-32 of magic and body, 4 bytes, little endian
 
-It is written lazily, into a temporary file that then takes the name. So after a crash the state is whole, but it may
-be older than what clients saw: messages that they had acknowledged are delivered again, none is lost. It may also be
-newer than the stream, if the disk lost the end of that: `reconcile` then takes back what never happened.
+It is written lazily, into a temporary file that then takes the name. So after a crash the state is whole,
+but it may be older than what clients saw: messages that they had acknowledged are delivered again, none is
+lost. It may also be newer than the stream, if the disk lost the end of that: `reconcile` then takes back
+what never happened.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def read(path: str) -> ConsumerState | None:
 
 
 def write(path: str, state: ConsumerState, *, sync: bool = False) -> None:
-    """Replace the file. Without `sync` it is whole after a crash, but may be the one before. Raises OSError."""
+    """Replace the file. Without `sync` a crash may bring back the one before. Raises OSError."""
     temporary = path + ".new"
     try:
         with open(temporary, "wb") as file:
@@ -120,7 +121,7 @@ def write(path: str, state: ConsumerState, *, sync: bool = False) -> None:
 
 
 def reconcile(state: ConsumerState, last_seq: int) -> bool:
-    """Fit a state that is ahead of its stream to the stream's last sequence. True if there was something to do."""
+    """Fit a state that is ahead of its stream to the last sequence there is. True if it was ahead."""
     if state.delivered_stream <= last_seq:
         return False
     if state.floor_stream > last_seq:

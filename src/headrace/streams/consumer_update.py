@@ -52,10 +52,8 @@ def _refused(complaint: str) -> ApiError:
     return api_error("consumer_create", err=complaint)
 
 
-def check_workqueue(
-    name: str, config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]
-) -> None:
-    """On a work queue every message belongs to one consumer: `others` are the ones it must not overlap with."""
+def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]) -> None:
+    """On a work queue every message belongs to one consumer; `others` are the ones that are there."""
     if stream.retention != "workqueue" or config.direct or config.sourcing:
         return
     if config.ack_policy not in ("explicit", "flow_control"):

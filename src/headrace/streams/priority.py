@@ -1,9 +1,9 @@
 """Priority groups: which of the waiting requests may be served.
 
 overflow: a request with thresholds is served only while enough messages wait, or enough are unacknowledged.
-pinned_client: one client gets everything as long as it keeps asking. Its pin is a random id that comes with each
-message and that it sends with each request; if it is silent for too long, another client is pinned. prioritized: the
-queue itself is in that order, see pull_queue.py.
+pinned_client: one client gets everything as long as it keeps asking. Its pin is a random id that comes with
+each message and that it sends with each request; if it is silent for too long, another client is pinned.
+prioritized: the queue itself is in that order, see pull_queue.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pins:
         return self._core.config.priority_policy == "pinned_client"
 
     def check(self, request: PullRequest) -> None:
-        """A request has come: from the pinned client it keeps the pin alive, with another pin it is refused."""
+        """A request has come: the pinned client's keeps the pin alive, one with another pin is refused."""
         if not self.id or not request.has_priority:
             return
         if request.pin_id == self.id:

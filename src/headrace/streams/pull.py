@@ -1,8 +1,9 @@
 """Pull delivery: requests wait in a queue, messages are given to them in turn.
 
-`pump` is the one place where messages leave; it runs when a request comes, when messages are committed, when something
-must be delivered again, and when a full receiver has room again. A request ends with a status message: 408 when it
-expires, 404 when it would not wait, 409 when the next message is too large for it or its batch is done with bytes left.
+`pump` is the one place where messages leave; it runs when a request comes, when messages are committed,
+when something must be delivered again, and when a full receiver has room again. A request ends with a
+status message: 408 when it expires, 404 when it would not wait, 409 when the next message is too large for
+it or its batch is done with bytes left.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from headrace.streams.pull_status import idle_heartbeat, status, status_with_res
 SECOND = 1_000_000_000
 MANY_MESSAGES = 64
 TURN = 16
-"""Requests take turns message by message, as in nats-server; where many messages wait for each, in larger steps."""
+"""Requests take turns message by message; where many messages wait for each of them, in larger steps."""
 
 
 class PullDelivery:
@@ -80,7 +81,7 @@ class PullDelivery:
             self.expire(end_of_stream=end_of_stream)
 
     def _serve(self) -> bool | None:
-        """Serve requests. True: nothing is left to deliver; False: something is, but not now; None: to be continued."""
+        """True: nothing is left to deliver; False: something is, but may not go; None: it goes on later."""
         core, source = self._core, self._source
         while len(self.queue):
             if core.is_paused:
@@ -122,7 +123,7 @@ class PullDelivery:
         return min(wanted, TURN if self._core.cursor.num_pending > rivals * MANY_MESSAGES else 1)
 
     def _choose(self, *, is_new: bool) -> PullRequest | None:
-        """The request whose turn it is, at the head of the queue. Those that cannot be served any more are ended."""
+        """The request whose turn it is, now at the head. Those that cannot be served any more are ended."""
         core, queue = self._core, self.queue
         now, passed = core.now(), 0
         num_pending = self._source.num_pending + (0 if is_new else 1)

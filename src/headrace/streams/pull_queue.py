@@ -1,7 +1,7 @@
 """The pull requests that wait for messages, in the order in which they are served.
 
-Requests take turns: one that got something and wants more goes to the end. Where requests have priorities, it goes to
-the end of those with the same priority, and a lower number is served first.
+Requests take turns: one that got something and wants more goes to the end. Where requests have priorities,
+it goes to the end of those with the same priority, and a lower number is served first.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Push delivery: messages go to a subject as long as somebody subscribes it.
 
-What holds a message back: nobody listens, the consumer is paused, too many are unacknowledged, flow control, the rate
-limit, the original timing. Each of them calls `pump` when it is over.
+What holds a message back: nobody listens, the consumer is paused, too many are unacknowledged, flow
+control, the rate limit, the original timing. Each of them calls `pump` when it is over.
 """
 
 from __future__ import annotations
 
+from headrace.streams import headers as header_block
 from headrace.streams.acks import Acks
 from headrace.streams.consumer_core import Core
 from headrace.streams.consumer_replay import Replay
 from headrace.streams.consumer_source import NO_LIMIT, Source
-from headrace.streams.headers import header_value
 from headrace.streams.pull_status import idle_heartbeat
 from headrace.streams.push_flow import FlowControl
 from headrace.streams.push_rate import RateLimit
@@ -135,8 +135,8 @@ class PushDelivery:
         if self.flow is None or not self.flow.confirm(subject.decode()):
             return
         if self._core.config.ack_policy == "flow_control":
-            stream_seq = header_value(headers, b"Nats-Last-Stream")
-            consumer_seq = header_value(headers, b"Nats-Last-Consumer")
+            stream_seq = header_block.text(headers, b"Nats-Last-Stream")
+            consumer_seq = header_block.text(headers, b"Nats-Last-Consumer")
             if stream_seq.isdigit() and int(stream_seq) > 0:
                 acks.acknowledge(int(stream_seq), int(consumer_seq) if consumer_seq.isdigit() else 0)
                 self._core.changed()

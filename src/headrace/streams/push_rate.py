@@ -1,4 +1,6 @@
-"""The rate limit of a push consumer: a bucket of bytes that fills at that rate, and holds one message at least."""
+"""The rate limit of a push consumer: a bucket of bytes that fills at that rate, and holds one message at
+least.
+"""
 
 from __future__ import annotations
 
