@@ -1,0 +1,28 @@
+"""Who asked: what an audit advisory says about the client behind a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.broker.connection import Connection
+from headrace.streams.account import ACCOUNT_NAME
+from headrace.streams.formats import format_time
+
+
+def client_info(publisher: object, server_name: str) -> dict[str, Any]:
+    """Empty for a request from within the server."""
+    connection = getattr(publisher, "owner", publisher)
+    if not isinstance(connection, Connection):
+        return {"acc": ACCOUNT_NAME}
+    return {
+        "start": format_time(connection.started_at),
+        "host": connection.host,
+        "id": connection.cid,
+        "acc": ACCOUNT_NAME,
+        "name": connection.options.name,
+        "lang": connection.options.lang,
+        "ver": connection.options.version,
+        "server": server_name,
+        "kind": "Client",
+        "client_type": "nats",
+    }

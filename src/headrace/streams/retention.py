@@ -1,0 +1,82 @@
+"""Interest and work queue retention: a message stays until its consumers are done with it.
+
+A consumer says of a message whether it `needs` it: it matches its filter, and is not yet acknowledged or
+delivered. A message that nobody needs is removed: when it is acknowledged, when it arrives (interest
+only: a work queue keeps work for whoever comes), when a consumer goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from headrace.engine.filters import Filter
+from headrace.engine.log import Log
+
+EVERYTHING = Filter(())
+
+
+class Reader(Protocol):
+    def needs(self, seq: int, subject: bytes) -> bool: ...
+
+
+class Retention:
+    """Decides for one stream. Removals are not committed here."""
+
+    def __init__(self, log: Log, consumers: Mapping[str, Reader]) -> None:
+        self._log = log
+        self._consumers = consumers
+        self._policy = "limits"
+        self._checked_seq = 0
+
+    def configure(self, policy: str) -> None:
+        """From now on, messages are kept by this policy. Those that are there are looked at, too."""
+        was, self._policy = self._policy, policy
+        self._checked_seq = self._log.last_seq
+        if policy == "interest" and was == "limits" and self._consumers:
+            self.check_from(self._log.first_seq)
+
+    def recovered(self, policy: str) -> None:
+        self._policy = policy
+        self._checked_seq = self._log.last_seq
+
+    def on_stored(self) -> bool:
+        """Messages have come. Remove those that nobody is interested in; whether there were any."""
+        if self._policy != "interest" or self._checked_seq >= self._log.committed_seq:
+            return False
+        first, self._checked_seq = self._checked_seq + 1, self._log.committed_seq
+        if not self._consumers:
+            return self._log.remove_many(self._stored_from(first)) > 0
+        return self.check_from(first) > 0
+
+    def on_acknowledged(self, seq: int) -> bool:
+        """A consumer is done with a message. Whether it was removed."""
+        if self._policy == "limits":
+            return False
+        message = self._log.get(seq)
+        if message is None or self._is_needed(seq, message.subject):
+            return False
+        return self._log.remove(seq)
+
+    def on_consumer_gone(self) -> bool:
+        """A consumer was deleted: what only it needed goes, too. Whether there was anything."""
+        return self._policy == "interest" and self.check_from(self._log.first_seq) > 0
+
+    def check_from(self, seq: int) -> int:
+        """Remove all messages from there on that nobody needs; how many."""
+        unneeded: list[int] = []
+        while message := self._log.next(seq, EVERYTHING):
+            if not self._is_needed(message.seq, message.subject):
+                unneeded.append(message.seq)
+            seq = message.seq + 1
+        return self._log.remove_many(unneeded)
+
+    def _stored_from(self, seq: int) -> list[int]:
+        found: list[int] = []
+        while message := self._log.next(seq, EVERYTHING):
+            found.append(message.seq)
+            seq = message.seq + 1
+        return found
+
+    def _is_needed(self, seq: int, subject: bytes) -> bool:
+        return any(consumer.needs(seq, subject) for consumer in self._consumers.values())
