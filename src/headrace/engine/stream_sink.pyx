@@ -259,7 +259,7 @@ cdef class StreamSink(Sink):
             else:
                 message.payload = message.subject + head.reply_length
                 message.size = head.body_length
-            (<Hub> self.hub).send_message(self.interest, &message)
+            (<Hub> self.hub).send_once(self.interest, &message)
             at += sizeof(Answer) + head.reply_length + head.body_length
         return 0
 
