@@ -25,8 +25,7 @@ from headrace.streams.advisories import random_id
 from headrace.streams.api import Api, Request
 from headrace.streams.client_info import client_info
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.consumer_create import restart_consumer
-from headrace.streams.consumer_files import load_all
+from headrace.streams.consumer_files import recover_consumers
 from headrace.streams.errors import StoreError
 from headrace.streams.files import META, child_directory, list_directory, make_directory, read_checked
 from headrace.streams.routes import ROUTES
@@ -93,7 +92,7 @@ class JetStream:
             self._recover(name)
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
-            self._recover_consumers(stream)
+            recover_consumers(stream)
         self.api = Api(
             self,
             ROUTES,
@@ -132,17 +131,6 @@ class JetStream:
             self.log.warn(f"Stream {name!r}: {damage}")
         self.streams[name] = stream
         self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
-
-    def _recover_consumers(self, stream: Stream) -> None:
-        if stream.directory is None:
-            return
-        recovered, problems = load_all(stream.directory)
-        for consumer in recovered:
-            restart_consumer(stream, consumer)
-            if consumer.problem:
-                problems.append(consumer.problem)
-        for problem in problems:
-            self.log.error(f"Stream {stream.name!r}: {problem}")
 
     def stream_directory(self, config: StreamConfig) -> str | None:
         """Where a stream is kept; None in memory. Raises StoreError for a name that is no directory's."""

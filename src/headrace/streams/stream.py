@@ -187,15 +187,10 @@ class Stream:
         if self.is_started and self._retention.on_acknowledged(seqs):
             self.log.commit()
 
-    def check_interest(self) -> None:
-        """What consumers need has changed."""
+    def on_consumer_gone(self) -> None:
+        """A consumer was deleted, or needs other messages than before."""
         if self.is_started and self._retention.check_all():
             self.log.commit()
-
-    def forget_consumer(self, consumer: Consumer) -> None:
-        """It was deleted."""
-        if self.consumers.pop(consumer.name, None):
-            self.check_interest()
 
     def on_purged(self) -> None:
         """Messages were removed from below, by a rollup."""
