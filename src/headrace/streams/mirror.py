@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.streams.intake import Intake
     from headrace.streams.stream import Stream
 
+_PASSING_ERRORS = ("stream_store_failed", "insufficient_resources")
+
 
 class Mirror:
     def __init__(self, intake: Intake, config: StreamSource) -> None:
@@ -73,10 +75,7 @@ class Mirror:
 
         A message that can never be stored is left out.
         """
-        if isinstance(refusal, ApiError) and refusal.name in (
-            "stream_store_failed",
-            "insufficient_resources",
-        ):
+        if isinstance(refusal, ApiError) and refusal.name in _PASSING_ERRORS:
             return False
         stream = self._intake.stream
         stream.jetstream.log.warn(f"Mirror {stream.name!r} leaves out a message: {refusal}")

@@ -34,9 +34,9 @@ UNHEARD = -1
 
 
 class Origin:
-    """Reads the stream that `config` names. `begin` says where to start, when it is found; `take` takes a message.
+    """Reads the stream that `config` names.
 
-    `take` returns False to be given the same message again later.
+    `begin` says where to start, when it is found; `take` takes a message, or returns False to be given it again.
     """
 
     def __init__(
