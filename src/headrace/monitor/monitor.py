@@ -16,6 +16,7 @@ from headrace.monitor.connz import answer_connz
 from headrace.monitor.endpoint import Answer, Context, answer_text
 from headrace.monitor.healthz import answer_healthz
 from headrace.monitor.http import HttpServer
+from headrace.monitor.jsz import answer_jsz
 from headrace.monitor.query import BadQuery, Query, parse_query
 from headrace.monitor.root import answer_root
 from headrace.monitor.subsz import answer_subsz
@@ -31,6 +32,7 @@ ROUTES: dict[str, Callable[[Context, Query], Answer]] = {
     "/connz": answer_connz,
     "/subsz": answer_subsz,
     "/subscriptionsz": answer_subsz,
+    "/jsz": answer_jsz,
     "/healthz": answer_healthz,
 }
 NOT_FOUND = "404 page not found\n"

@@ -1,4 +1,7 @@
-"""Whole numbers of any length as decimal text. Python itself refuses more than some thousand digits at once."""
+"""Whole numbers of any length as decimal text.
+
+Python itself refuses more than some thousand digits at once.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Counters: a stream whose messages are increments (Nats-Incr), and whose payloads are the sums so far.
 
-The payload `{"val":"123"}` of a subject's last message is its total, a number of any length. A message that comes
-from another counter stream carries that stream's total: the difference to what it had when it was last seen is
-added, and Nats-Counter-Sources remembers the total by stream and subject.
+The payload `{"val":"123"}` of a subject's last message is its total, a number of any length. A message that
+comes from another counter stream carries that stream's total: the difference to what it had when it was
+last seen is added, and Nats-Counter-Sources remembers the total by stream and subject.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def count(publication: Publication, total: Total) -> Total:
     origin = headers.text(publication.headers, headers.STREAM_SOURCE)
     if origin:
         increment = _difference(publication, origin.decode("utf-8", "replace"), sources)
-        publication.headers = headers.replace(publication.headers, headers.INCREMENT, format_number(increment))
+        publication.headers = headers.replace(
+            publication.headers, headers.INCREMENT, format_number(increment)
+        )
     total = Total(total.sum + increment, sources)
     publication.payload = b'{"val":"%b"}' % format_number(total.sum)
     if sources:

@@ -12,7 +12,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 _MAXIMUM_YEARS = 5
-_MONTHS = {name: place + 1 for place, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())}
+_MONTHS = {
+    name: place + 1 for place, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())
+}
 _WEEKDAYS = {name: place for place, name in enumerate("sun mon tue wed thu fri sat".split())}
 _NUMBER = re.compile(r"\+?[0-9]{1,9}")
 
@@ -41,7 +43,10 @@ _BOUNDS = (
 
 
 def next_time(pattern: str, zone: tzinfo, after: int) -> int:
-    """The first time after `after` (nanoseconds) that fits the pattern. Raises ValueError if there is none."""
+    """The first time after `after` (nanoseconds) that fits the pattern.
+
+    Raises ValueError if there is none.
+    """
     words = pattern.split()
     if len(words) != len(_BOUNDS):
         raise ValueError(f"pattern requires 6 fields, got {len(words)}")
@@ -80,7 +85,10 @@ def _start_of_month(moment: datetime) -> datetime:
 
 
 def _later(moment: datetime, wall: datetime) -> datetime:
-    """The wall time in the zone of `moment`, or an hour later than that where the clock does not come so far."""
+    """
+
+    he wall time in the zone of `moment`, or an hour later than that where the clock does not come so far.
+    """
     later = wall.replace(tzinfo=moment.tzinfo).astimezone(UTC).astimezone(moment.tzinfo)
     return later if later.timestamp() > moment.timestamp() else _forward(moment, 3600)
 

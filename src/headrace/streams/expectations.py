@@ -33,7 +33,10 @@ def check_last_sequence(block: bytes, last_seq: int) -> None:
 
 
 def read_last_subject_sequence(block: bytes, subject: bytes) -> tuple[bytes, int] | None:
-    """The subject to look at, which the publisher may name, and its expected last sequence; None if not asked."""
+    """
+
+    he subject to look at, which the publisher may name, and its expected last sequence; None if not asked.
+    """
     other = headers.text(block, headers.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     digits = headers.text(block, headers.EXPECTED_LAST_SUBJECT_SEQUENCE)
     if digits:

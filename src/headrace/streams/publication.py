@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Publication:
-    """`subject`, `headers` and `payload` change on the way: transforms, counters and schedules rewrite them."""
+    """`subject`, `headers` and `payload` change on the way.
+
+    Transforms, counters and schedules rewrite them.
+    """
 
     subject: bytes
     reply: bytes

@@ -31,7 +31,9 @@ def check_rollup(rollup: str, config: StreamConfig, *, is_sourced: bool) -> None
     if not is_permitted(config) and not is_sourced:
         raise api_error("stream_rollup_failed", err="rollup not permitted")
     if rollup not in (SUBJECT, ALL):
-        raise api_error("stream_rollup_failed", err=f"rollup value invalid: {json.dumps(rollup, ensure_ascii=False)}")
+        raise api_error(
+            "stream_rollup_failed", err=f"rollup value invalid: {json.dumps(rollup, ensure_ascii=False)}"
+        )
 
 
 def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:

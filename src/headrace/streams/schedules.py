@@ -1,7 +1,7 @@
 """Nats-Schedule: a message that makes the stream publish another one later, once or again and again.
 
-The pattern is `@at <time>`, `@every <duration>`, a name such as `@daily`, or six cron fields. This file says what
-a schedule may be and when it is due; the clockwork is in scheduler.py.
+The pattern is `@at <time>`, `@every <duration>`, a name such as `@daily`, or six cron fields. This file
+says what a schedule may be and when it is due; the clockwork is in scheduler.py.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def read_due(block: bytes, since: int) -> Due | None:
 
 
 def parse_pattern(pattern: str, zone: tzinfo | None, since: int) -> Due:
-    """Raises ValueError. What a standstill has missed is not made up for: it fires once and goes on from now."""
+    """Raises ValueError.
+
+    What a standstill has missed is not made up for: it fires once and goes on from now.
+    """
     if pattern.startswith(("@at ", "@every ")) and zone is not None:
         raise ValueError("a time zone goes with cron patterns only")
     if pattern.startswith("@at "):
@@ -89,7 +92,10 @@ def _read_zone(block: bytes) -> tzinfo | None:
 
 
 def check_schedule(publication: Publication, config: StreamConfig) -> None:
-    """Raises ApiError unless the schedule is allowed and makes sense. Adds Nats-Rollup: sub, which it implies."""
+    """Raises ApiError unless the schedule is allowed and makes sense.
+
+    Adds Nats-Rollup: sub, which it implies.
+    """
     block = publication.headers
     try:
         due = read_due(block, now())

@@ -17,7 +17,10 @@ _UNIT = 2**64
 
 
 def parse_ttl(value: bytes) -> int:
-    """Seconds; NEVER for `never`. A number without a unit is seconds. Raises ApiError if it is less than one."""
+    """Seconds; NEVER for `never`.
+
+    A number without a unit is seconds. Raises ApiError if it is less than one.
+    """
     text = value.decode("utf-8", "replace")
     if text.lower() == "never":
         return NEVER
@@ -56,8 +59,8 @@ def has_valid_ttl(block: bytes) -> bool:
 def raise_to_marker(block: bytes, ttl: int, config: StreamConfig) -> tuple[bytes, int]:
     """The headers and the TTL, no shorter than that of delete markers.
 
-    A message that died before an earlier marker would leave none of its own. Where a subject has one message at
-    most there is no earlier marker.
+    A message that died before an earlier marker would leave none of its own. Where a subject has one
+    message at most there is no earlier marker.
     """
     lowest = config.subject_delete_marker_ttl // NANOSECONDS
     if not 0 < ttl < lowest or config.max_msgs_per_subject == 1:
