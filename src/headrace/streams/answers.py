@@ -32,9 +32,8 @@ def encode_stored(sink: StreamSink, seq: int, details: bytes = b"") -> bytes:
 def encode_batch(batch_id: bytes, count: int, *, is_duplicate: bool = False) -> bytes:
     """The details of a batch's acknowledgement."""
     duplicate = ',"duplicate": true' if is_duplicate else ""
-    return f'{duplicate},"batch":{json.dumps(batch_id.decode("utf-8", "replace"), ensure_ascii=False)},"count":{count}'.encode(
-        "utf-8", "replace"
-    )
+    name = json.dumps(batch_id.decode("utf-8", "replace"), ensure_ascii=False)
+    return f'{duplicate},"batch":{name},"count":{count}'.encode()
 
 
 def encode_value(value: str) -> bytes:

@@ -1,10 +1,14 @@
-"""Atomic batches: messages with the same Nats-Batch-Id are stored together when the last one commits, or not at all.
+"""Atomic batches.
 
-Until then they are kept in memory. Each is answered with an empty message, the commit with the batch's sequence.
-A gap in Nats-Batch-Sequence, too many messages, or ten seconds of silence, and the batch is abandoned.
+Messages with the same Nats-Batch-Id are stored together when the last one commits, or not at all.
 
-All messages of a batch are stored within one tick, so one group of the log has them all. If a crash tears that
-group, the start that follows finds messages of a batch at the end of the log without its commit, and removes them.
+Until then they are kept in memory. Each is answered with an empty message, the commit with the batch's
+sequence. A gap in Nats-Batch-Sequence, too many messages, or ten seconds of silence, and the batch is
+abandoned.
+
+All messages of a batch are stored within one tick, so one group of the log has them all. If a crash tears
+that group, the start that follows finds messages of a batch at the end of the log without its commit, and
+removes them.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ MAXIMUM_STAGED_BYTES = 256 * 1024 * 1024  # of all batches; nats-server writes t
 MAXIMUM_ID_LENGTH = 64
 TIMEOUT_SECONDS = 10.0
 ADVISORY_SUBJECT = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
-ADVISORY_TYPE = "io.nats.jetstream.advisory.v1.stream_batch_abandoned"
+ADVISORY_KIND = "stream_batch_abandoned"
 _END_OF_BATCH = b"eob"  # commits the messages before it; is not one itself
 
 
@@ -168,7 +172,7 @@ class Batches:
         stream = self._stream
         body = {"stream": stream.name, "batch": batch_id.decode("utf-8", "replace"), "reason": reason}
         stream.later(
-            lambda: stream.jetstream.publish_advisory(ADVISORY_SUBJECT + stream.name, ADVISORY_TYPE, body)
+            lambda: stream.jetstream.publish_advisory(ADVISORY_SUBJECT + stream.name, ADVISORY_KIND, body)
         )
 
     def _drop(self, batch_id: bytes) -> None:

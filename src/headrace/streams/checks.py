@@ -1,7 +1,7 @@
 """What one published message must satisfy before it is stored, in nats-server's order.
 
-The order decides which error a publisher sees if several apply, so it is kept here in one list. Each step is a
-function of the file that knows the feature.
+The order decides which error a publisher sees if several apply, so it is kept here in one list. Each step
+is a function of the file that knows the feature.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class Checks:
         check_rollup(publication.rollup, config, is_sourced=publication.is_sourced)
 
     def check_stored_late(self, publication: Publication) -> None:
-        """What is left for a message of a batch when it is stored: the rest was checked for the whole batch."""
+        """What is left for a message of a batch when it is stored.
+
+        The rest was checked for the whole batch.
+        """
         publication.headers = headers.remove(publication.headers, headers.CLIENT_INFO)
         publication.msg_id = headers.text(publication.headers, headers.MSG_ID)
         expectations.check_last_msg_id(publication.headers, self.sink.last_msg_id)
@@ -119,5 +122,3 @@ class Checks:
         counters.count(publication, counters.read_total(self.log, publication.subject))
         if len(publication.headers) + len(publication.payload) > self.max_payload:
             raise api_error("stream_message_exceeds_maximum")
-
-

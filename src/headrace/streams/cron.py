@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 _MAXIMUM_YEARS = 5
-_MONTHS = {
-    name: place + 1 for place, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())
-}
-_WEEKDAYS = {name: place for place, name in enumerate("sun mon tue wed thu fri sat".split())}
+_MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_WEEKDAY_NAMES = "sun mon tue wed thu fri sat"
+_MONTHS = {name: place for place, name in enumerate(_MONTH_NAMES.split(), start=1)}
+_WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
 _NUMBER = re.compile(r"\+?[0-9]{1,9}")
 
 

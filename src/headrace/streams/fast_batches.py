@@ -1,9 +1,9 @@
 """Fast batches: a publisher streams messages and is told every so often how far the stream has come.
 
-What belongs to which batch is in the reply subject: `<prefix>.<id>.<flow>.<gap>.<seq>.<operation>.$FI`. Messages are
-stored as they come. A gap in the sequence ends the batch, or is only reported if the publisher said `ok`. The
-publisher keeps two acknowledgements' worth of messages under way, each standing for `msgs` messages; with more
-batches at a time each gets less.
+What belongs to which batch is in the reply subject: `<prefix>.<id>.<flow>.<gap>.<seq>.<operation>.$FI`.
+Messages are stored as they come. A gap in the sequence ends the batch, or is only reported if the publisher
+said `ok`. The publisher keeps two acknowledgements' worth of messages under way, each standing for `msgs`
+messages; with more batches at a time each gets less.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def parse_order(reply: bytes) -> Order | None:
     if len(tokens) < 6:
         return None
     batch_id, flow, gap, seq, operation = tokens[-5:]
-    if not operation.isdigit() or not PING >= int(operation[:9]) or not seq.isdigit() or len(seq) > 20:
+    if not operation.isdigit() or not int(operation[:9]) <= PING or not seq.isdigit() or len(seq) > 20:
         return None
     order = Order(batch_id, _read_flow(flow), gap == b"ok", int(seq), int(operation[:9]))
     if gap not in (b"ok", b"fail") or not 0 < order.seq < 2**64 - 1:

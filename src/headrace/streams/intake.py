@@ -31,7 +31,10 @@ class Intake:
         self.writer.configure()
 
     def transformed(self, subject: bytes) -> bytes:
-        """The subject under which a message is stored. One that the transform does not match stays as it is."""
+        """The subject under which a message is stored.
+
+        One that the transform does not match stays as it is.
+        """
         if self._transform is None:
             return subject
         changed = self._transform.apply(subject)

@@ -1,9 +1,9 @@
-"""Messages that have a lifetime of their own: Nats-TTL, and the markers that a subject leaves when it is gone.
+"""Messages with a lifetime of their own: Nats-TTL, and the markers that a subject leaves when it is gone.
 
 Where a stream leaves delete markers (subject_delete_marker_ttl), the last message of a subject is not just
 removed: a marker replaces it, which expires in turn. And a message may say that it never expires. So where a
-stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs are
-kept in a heap, which is filled again from the stored headers after a restart.
+stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs
+are kept in a heap, which is filled again from the stored headers after a restart.
 """
 
 from __future__ import annotations

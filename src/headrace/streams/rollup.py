@@ -47,8 +47,7 @@ def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
     while (message := log.next(seq, wanted)) is not None:
         found.append(message.seq)
         seq = message.seq + 1
-    for seq in range(max(log.committed_seq + 1, seq), last + 1):
-        pending = log.get(seq)
+    for pending in map(log.get, range(max(log.committed_seq + 1, seq), last + 1)):
         if pending is not None and pending.subject == subject:
-            found.append(seq)
+            found.append(pending.seq)
     return found[: len(found) - keep]

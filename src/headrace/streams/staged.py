@@ -1,4 +1,4 @@
-"""What the messages of a batch must satisfy, each seen after those before it, while none of them is stored yet.
+"""What the messages of a batch must satisfy, each seen after those before it, while none is stored yet.
 
 The rules are those of single messages (checks.py), but in another order, as in nats-server, and with more to
 refuse: an expectation about a subject that the batch itself has written can be neither true nor false.

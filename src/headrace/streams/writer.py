@@ -1,4 +1,6 @@
-"""Storing a message that passed its checks, and everything that follows from it: rollup, expiry, republishing.
+"""Storing a message that passed its checks, and everything that follows from it.
+
+Rollup, expiry, republishing.
 
 Nothing here answers the publisher: `store` returns the sequence or raises the ApiError.
 """
@@ -40,10 +42,13 @@ class Writer:
         self._lifetimes: Lifetimes | None = None
         self._scheduler: Scheduler | None = None
 
-    def configure(self, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
+    def configure(self) -> None:
         stream = self._stream
         wanted = stream.config.republish
         self._republisher = Republisher(wanted, stream.name, stream.jetstream.client) if wanted else None
+
+    def attach(self, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
+        """Who wants to know of each stored message."""
         self._lifetimes = lifetimes
         self._scheduler = scheduler
 
