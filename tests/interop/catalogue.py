@@ -6,6 +6,7 @@ from tests.interop import (
     sessions_delivery,
     sessions_grammar,
     sessions_headers,
+    sessions_js_streams,
     sessions_limits,
     sessions_permissions,
     sessions_subjects,
@@ -29,5 +30,13 @@ LATER_TOPICS: dict[str, list[Session]] = {
     "permissions": sessions_permissions.SESSIONS,
 }
 
+STREAM_TOPICS: dict[str, list[Session]] = {
+    "streams": sessions_js_streams.SESSIONS,
+}
+
+# Whether headrace has streams. Until then these sessions are only played by name, and not by pytest.
+STREAMS_ARE_READY = False
+
+STREAM_SESSIONS: list[Session] = [session for topic in STREAM_TOPICS.values() for session in topic]
 SESSIONS: list[Session] = [session for topic in TOPICS.values() for session in topic]
 LATER_SESSIONS: list[Session] = [session for topic in LATER_TOPICS.values() for session in topic]
