@@ -152,7 +152,7 @@ class Consumer:
         self.remove_files()
 
     def remove_files(self) -> asyncio.Future[None] | None:
-        """They are gone for a later consumer of the same name at once, and from the disk when the future is done."""
+        """They are out of the way of another consumer at once, and off the disk when the future is done."""
         if self.directory is None:
             return None
         retired = consumer_store.retire(self.directory)

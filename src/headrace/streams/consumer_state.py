@@ -2,7 +2,8 @@
 
     magic  "HRCS1\\n"
     body   msgpack: [delivered consumer, delivered stream, floor consumer, floor stream,
-                     [stream, consumer, time, …] of what is pending, [stream, times, …] of what was redelivered]
+                     [stream, consumer, time, …] of what is pending,
+                     [stream, times, …] of what was redelivered]
     check  CRC-32 of magic and body, 4 bytes, little endian
 
 It is written lazily, into a temporary file that then takes the name. So after a crash the state is whole,

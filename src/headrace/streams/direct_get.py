@@ -23,7 +23,6 @@ SUBJECT = b"$JS.API.DIRECT.GET."
 SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
 MOST_MULTI_RESULTS = 1024
 EVERYTHING = Filter(())
-ENTRY_OVERHEAD = 0
 
 
 class DirectGet:
@@ -107,9 +106,9 @@ class DirectGet:
                 self._status(reply, b"404 Message Not Found")
                 return
             seq = message.seq + 1
-            pending = max(pending - 1, 0)
             block = b""
-            if not request.no_hdr:
+            if not request.no_hdr:  # nats-server counts only what it writes into headers
+                pending = max(pending - 1, 0)
                 block = self._headers(message, (pending, last_seq) if is_batch else None)
             last_seq = message.seq
             self._client.publish(reply, message.payload, headers=block)

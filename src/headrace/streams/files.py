@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import zlib
 from collections.abc import Callable
@@ -38,7 +39,7 @@ async def in_thread(
 
 
 def child_directory(parent: str, name: str) -> str:
-    """The path of a stream's or consumer's directory. Raises StoreError for a name that would leave the parent.
+    """The path of a stream's or consumer's directory. Raises StoreError for a name that leaves the parent.
 
     The API has refused such names before; this is the last line.
     """
@@ -101,9 +102,9 @@ def make_directory(path: str) -> None:
 
 
 def retire_directory(path: str, name: str) -> str:
-    """Give a directory a name that recovery deletes; then it is gone even if we are killed. Returns the name."""
+    """Give a directory a name that recovery deletes: it is gone even if we are killed. Returns its path."""
     parent = os.path.dirname(path)
-    retired = os.path.join(parent, f"{DELETED_PREFIX}{name}")
+    retired = os.path.join(parent, f"{DELETED_PREFIX}{name[:40]}-{secrets.token_hex(8)}")
     os.rename(path, retired)
     sync_directory(parent)
     return retired

@@ -72,6 +72,10 @@ class JetStream:
     def strict(self) -> bool:
         return self.options.jetstream_strict
 
+    @property
+    def max_payload(self) -> int:
+        return self.hub.max_payload
+
     def now(self) -> int:
         return formats.now()
 
@@ -167,7 +171,7 @@ class JetStream:
 
 
 def _is_leftover(directory: str) -> bool:
-    """Whether there is a directory only because a creation was cut short: it has no meta file and no messages."""
+    """Whether it is there only because a creation was cut short: it has no meta file and no messages."""
     if os.path.exists(os.path.join(directory, META)):
         return False
     messages = os.path.join(directory, "msgs")

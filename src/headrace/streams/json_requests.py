@@ -177,7 +177,7 @@ class _Binder:
         if raw.startswith('"'):
             word = dict(rule.aliases).get(word, word)
             if word in rule.words:
-                return word
+                return rule.words[rule.words.index(word)]  # the very object that defaults are compared with
         elif rule.is_decoded_first:
             self.mismatch(_describe(value), (), "string")
             return old

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log, Stored
 from headrace.streams.api import Request, Route
-from headrace.streams.errors import api_error
+from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import format_time, parse_time
 from headrace.streams.json_requests import decode
 from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
@@ -61,11 +61,18 @@ def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
         raise api_error("stream_sealed")
     if stream.config.deny_delete:
         raise api_error("stream_msg_delete_failed", err="message delete not permitted")
-    if asked.seq > stream.log.last_seq:
-        raise api_error("stream_msg_delete_failed", err="stream store EOF")
     if not stream.log.remove(asked.seq, erase=not asked.no_erase):
-        raise api_error("stream_msg_delete_failed", err="no message found")
+        raise _not_deleted(stream, asked.seq)
     return _deleted(stream)
+
+
+def _not_deleted(stream: Stream, seq: int) -> ApiError:
+    """nats-server's file store tells apart what was there once, and its memory store does not."""
+    log = stream.log
+    if stream.config.storage == "memory" or log.first_seq <= seq <= log.last_seq:
+        return api_error("sequence_not_found", seq=seq)
+    reason = "stream store EOF" if seq > log.last_seq else "no message found"
+    return api_error("stream_msg_delete_failed", err=reason)
 
 
 async def _deleted(stream: Stream) -> Fields:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from headrace.streams.config import Wire
 from headrace.streams.wire_types import Int, Time, Uint64, always
 
@@ -15,7 +17,7 @@ class MessageGetRequest(Wire):
     batch: Int = 0
     max_bytes: Int = 0
     start_time: Time | None = None
-    multi_last: list[str] = []
+    multi_last: list[str] = msgspec.field(default_factory=list)
     up_to_seq: Uint64 = 0
     up_to_time: Time | None = None
     no_hdr: bool = False

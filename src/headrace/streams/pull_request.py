@@ -113,7 +113,7 @@ def _decode(text: bytes) -> PullBody:
     try:
         return decode(text, PullBody, strict=False)
     except ApiError as error:
-        reason = error.description.removeprefix("invalid JSON: ")
+        reason = error.description.removeprefix("invalid JSON: ").replace(f"field {PullBody.go_name}.", "field .")
         raise BadPull(400, f"Bad Request - {reason}") from error
 
 

@@ -49,17 +49,17 @@ class Retention:
             return self._log.remove_many(self._stored_from(first)) > 0
         return self.check_from(first) > 0
 
-    def on_acknowledged(self, seq: int) -> bool:
-        """A consumer is done with a message. Whether it was removed."""
+    def on_acknowledged(self, seqs: list[int]) -> bool:
+        """A consumer is done with these messages. Whether some were removed."""
         if self._policy == "limits":
             return False
-        message = self._log.get(seq)
-        if message is None or self._is_needed(seq, message.subject):
-            return False
-        return self._log.remove(seq)
+        # consumers of a work queue share no message
+        if self._policy == "interest" and len(self._consumers) > 1:
+            seqs = [seq for seq in seqs if not self._is_stored_and_needed(seq)]
+        return self._log.remove_many(seqs) > 0
 
-    def on_consumer_gone(self) -> bool:
-        """A consumer was deleted: what only it needed goes, too. Whether there was anything."""
+    def check_all(self) -> bool:
+        """What consumers need has changed: what nobody needs any more goes. Whether there was anything."""
         return self._policy == "interest" and self.check_from(self._log.first_seq) > 0
 
     def check_from(self, seq: int) -> int:
@@ -77,6 +77,10 @@ class Retention:
             found.append(message.seq)
             seq = message.seq + 1
         return found
+
+    def _is_stored_and_needed(self, seq: int) -> bool:
+        message = self._log.get(seq)
+        return message is not None and self._is_needed(seq, message.subject)
 
     def _is_needed(self, seq: int, subject: bytes) -> bool:
         return any(consumer.needs(seq, subject) for consumer in self._consumers.values())

@@ -27,6 +27,7 @@ from headrace.streams.errors import api_error
 from headrace.streams.expiry import Expiry
 from headrace.streams.formats import format_time
 from headrace.streams.ingest import Ingest
+from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
 from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
@@ -59,6 +60,7 @@ class Stream:
         )
         self.sink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
         self.ingest = Ingest(self)
+        self._acknowledged: list[int] = []
         self._retention = Retention(self.log, self.consumers)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
         self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
@@ -71,7 +73,7 @@ class Stream:
 
     def start(self, *, is_new: bool) -> None:
         """Take messages from here on."""
-        if is_new and self.config.first_seq > 1:
+        if is_new and self.config.first_seq:
             self.log.skip(self.config.first_seq)
             self.log.commit()
         self._limit()
@@ -93,6 +95,12 @@ class Stream:
             consumer.stop()
         self.ingest.stop()
         self.log.on_committed = None
+
+    def delete_consumers(self) -> None:
+        """The stream itself is about to be deleted."""
+        self.is_started = False
+        for consumer in list(self.consumers.values()):
+            consumer.delete()
 
     def close(self) -> None:
         """Write what helps the next start. Blocks."""
@@ -127,7 +135,7 @@ class Stream:
         sink.duplicate_window = config.duplicate_window
         self.ingest.configure()
         sink.direct = not (self.ingest.needs_every_message or config.sealed)
-        self._expiry.configure(config.max_age)
+        self._expiry.configure(0 if has_own_ages(config) else config.max_age)
         served = {self.name} if config.allow_direct else set()
         if config.mirror and config.mirror_direct:
             served.add(config.mirror.name)
@@ -169,14 +177,28 @@ class Stream:
         self.jetstream.hub.flush_soon()
 
     def on_acknowledged(self, seq: int) -> None:
-        """A consumer is done with a message; the removal is committed at the end of the tick."""
-        if self._retention.on_acknowledged(seq):
+        """A consumer is done with a message; it may go, together with others at the end of the tick."""
+        if not self._acknowledged:
+            self.later(self._remove_acknowledged)
+        self._acknowledged.append(seq)
+
+    def _remove_acknowledged(self) -> None:
+        seqs, self._acknowledged = self._acknowledged, []
+        if self.is_started and self._retention.on_acknowledged(seqs):
             self.log.commit()
 
     def on_consumer_gone(self) -> None:
-        """A consumer was deleted."""
-        if self._retention.on_consumer_gone():
+        """A consumer was deleted, or needs other messages than before."""
+        if self.is_started and self._retention.check_all():
             self.log.commit()
+
+    def on_purged(self) -> None:
+        """Messages were removed from below, by a rollup."""
+        self.later(self._tell_of_purge)
+
+    def _tell_of_purge(self) -> None:
+        for consumer in list(self.consumers.values()):
+            consumer.on_purge()
 
     def _expire(self, seq: int) -> None:
         self.log.compact(seq)
@@ -185,8 +207,7 @@ class Stream:
     def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
         """How many messages were removed."""
         removed = purge(self.log, subject=subject, seq=seq, keep=keep)
-        for consumer in list(self.consumers.values()):
-            consumer.on_purge()
+        self._tell_of_purge()
         return removed
 
     async def committed(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -281,23 +281,22 @@ def delete_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
 
 async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
     del jetstream.streams[stream.name]
-    for consumer in list(stream.consumers.values()):
-        consumer.delete()
+    stream.delete_consumers()
     stream.stop()
     if stream.directory is None:
         stream.log.destroy()
     else:
         try:
-            await in_thread(_retire, stream, stream.directory, f"{stream.name}-{jetstream.now()}")
+            await in_thread(_retire, stream, stream.directory)
         except OSError as error:
             raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     jetstream.announce(stream, "delete")
     return {"success": True}
 
 
-def _retire(stream: Stream, directory: str, name: str) -> None:
+def _retire(stream: Stream, directory: str) -> None:
     stream.close()
-    remove_tree(retire_directory(directory, name))
+    remove_tree(retire_directory(directory, stream.name))
 
 
 # -- what this server does not do
@@ -322,8 +321,8 @@ def restore_stream(jetstream: JetStream, request: Request) -> Fields:
     raise api_error("stream_restore", err="not supported by this server")
 
 
-def _fields(info: StreamInfo) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = msgspec.to_builtins(info)
+def _fields(info: StreamInfo) -> Fields:
+    fields: Fields = msgspec.to_builtins(info)
     return fields
 
 

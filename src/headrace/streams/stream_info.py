@@ -23,9 +23,9 @@ class StreamState(Wire):
     last_seq: Uint64 = always(0)
     last_ts: str = always("")
     num_subjects: Int = 0
-    subjects: dict[str, int] = {}
+    subjects: dict[str, int] = msgspec.field(default_factory=dict)
     num_deleted: Int = 0
-    deleted: list[int] = []
+    deleted: list[int] = msgspec.field(default_factory=list)
     consumer_count: Int = always(0)
 
 
@@ -42,7 +42,7 @@ class StreamInfo(Wire):
     domain: str = ""
     cluster: ClusterInfo | None = None
     mirror: dict[str, Any] | None = None
-    sources: list[dict[str, Any]] = []
+    sources: list[dict[str, Any]] = msgspec.field(default_factory=list)
     ts: str = always("")
 
 
