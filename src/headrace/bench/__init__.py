@@ -1,7 +1,7 @@
 """Measure any NATS server: workloads, the load generator around the compiled loop, alternating rounds,
 reports.
 
-Read in this order: `addresses` and `wire` (frames and connections), `generator` and `processes` (one run of
+Read in this order: `addresses` and `wire` (frames and connections), `jetstream` (its API), `generator` and `processes` (one run of
 the compiled loop), `workloads` (what is measured), `servers` (a server process and what it costs).
 
 Then one run: `jobs` (flags), `runs`, `rates` and `distribution` (its figures), `classic`, `export` and `save`

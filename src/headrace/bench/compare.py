@@ -92,7 +92,7 @@ def _measure_row(row: Row, servers: Sequence[Server], rounds: int, progress: Pro
 
 def measure(workload: Workload, server: Server) -> Measurement:
     """Start the server, run the workload once, note what it cost the server, stop it."""
-    with running(server) as process:
+    with running(server, streams=workload.needs_streams) as process:
         measurement = observe(workload, process)
         if math.isnan(measurement.sample.value):
             raise BenchError(f"the memory of {server.name} is not known: it was not started here")
@@ -101,11 +101,12 @@ def measure(workload: Workload, server: Server) -> Measurement:
 
 def observe(workload: Workload, process: Process, on_progress: ShareDone | None = None) -> Measurement:
     """Run the workload once against a running server, and note what it cost the server."""
-    server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
-    all_before, started = busy_seconds(), time.perf_counter()
-    sample = workload.run(process.address, process.rss_bytes, on_progress)
-    seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
-    server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
+    with workload.prepared(process.address, on_progress) as ready:
+        server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
+        all_before, started = busy_seconds(), time.perf_counter()
+        sample = ready.run(process.address, process.rss_bytes, on_progress)
+        seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
+        server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
     if server_before is None or server_after is None:
         return Measurement(sample, None, None, None)
     server_cpu = server_after - server_before

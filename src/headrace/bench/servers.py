@@ -42,6 +42,7 @@ class Server:
     command: tuple[str, ...] = ()
     address: Address | None = None
     pid: int | None = None
+    config_file: str = ""
     release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
@@ -85,6 +86,7 @@ class Process:
     name: str
     pid: int | None
     address: Address
+    store: str = ""  # where its streams are
 
     def rss_bytes(self) -> int | None:
         return self._status_bytes("VmRSS")
@@ -121,8 +123,10 @@ def allow_many_files() -> None:
 
 
 @contextmanager
-def running(server: Server) -> Iterator[Process]:
+def running(server: Server, *, streams: bool = False) -> Iterator[Process]:
     """Start a server on a free loopback port and stop it afterwards; one with an address is left alone.
+
+    With `streams` it gets JetStream, and a temporary directory (see TMPDIR) to store them in.
 
     Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves
     the block is explained with the end of that log if the server died of it.
@@ -132,9 +136,10 @@ def running(server: Server) -> Iterator[Process]:
         return
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         log = Path(folder, "log")
-        process = _spawn(server, folder, log)
+        store = str(Path(folder, "streams")) if streams else ""
+        process = _spawn(server, log, store)
         try:
-            yield Process(server.name, process.pid, _await_ready(server, process, log))
+            yield Process(server.name, process.pid, _await_ready(server, process, log), store)
         except BenchError as error:
             # A killed process may need a moment until it can be reaped.
             exit_code = _wait_until(lambda: process.poll(), 0.2)
@@ -145,8 +150,12 @@ def running(server: Server) -> Iterator[Process]:
             _stop(process)
 
 
-def _spawn(server: Server, folder: str, log: Path) -> subprocess.Popen[bytes]:
+def _spawn(server: Server, log: Path, store: str) -> subprocess.Popen[bytes]:
     arguments = [*server.command, "-a", "127.0.0.1", "-p", "-1"]
+    if server.config_file:
+        arguments += ["-c", server.config_file]
+    if store:
+        arguments += ["-js", "-sd", store]
     with log.open("wb") as stream:
         try:
             return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)

@@ -5,6 +5,8 @@ from headrace.bench.workloads.idle_connections import IdleConnections
 from headrace.bench.workloads.many_subjects import ManySubjects
 from headrace.bench.workloads.publish_subscribe import PublishSubscribe
 from headrace.bench.workloads.request_reply import RequestReply
+from headrace.bench.workloads.stream_consume import StreamConsume
+from headrace.bench.workloads.stream_publish import StreamPublish
 from headrace.bench.workloads.workload import Sample, Workload
 
 __all__ = [
@@ -14,5 +16,7 @@ __all__ = [
     "PublishSubscribe",
     "RequestReply",
     "Sample",
+    "StreamConsume",
+    "StreamPublish",
     "Workload",
 ]
