@@ -43,6 +43,7 @@ class Server:
     address: Address | None = None
     pid: int | None = None
     config_file: str = ""
+    config_text: str = ""  # the configuration itself, instead
     release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
@@ -122,6 +123,54 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class Running:
+    """A server process that was started here, and that the caller stops or kills."""
+
+    def __init__(self, server: Server, folder: str, *, streams: bool = False) -> None:
+        """Returns at once. Its log, and its streams if it has any, are in the folder. Raises BenchError."""
+        self.server, self.log = server, Path(folder, "log")
+        self.store = str(Path(folder, "streams")) if streams else ""
+        self.popen = _spawn(server, self.log, self.store)
+
+    def await_listening(self, seconds: float = START_SECONDS) -> Process:
+        """When it says where it listens. Raises BenchError if it does not."""
+        return self._await(lambda text: LISTENING.search(text) is not None, seconds)
+
+    def await_ready(self) -> Process:
+        """When it says that it is ready. Raises BenchError if it does not."""
+        return self._await(lambda text: "Server is ready" in text, START_SECONDS)
+
+    def stop(self) -> None:
+        self.popen.terminate()
+        try:
+            self.popen.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+    def explain(self, error: BenchError) -> BenchError:
+        """The same error with the server's name, and the end of its log if it has died of it."""
+        # A killed process may need a moment until it can be reaped.
+        exit_code = _wait_until(lambda: self.popen.poll(), 0.2)
+        if exit_code is None:
+            return BenchError(f"{self.server.name}: {error}")
+        return BenchError(f"{self.server.name} exited with {exit_code}: {error}{_last_line(self.log)}")
+
+    def _await(self, is_there: Callable[[str], bool], seconds: float) -> Process:
+        def there_or_dead() -> str | None:
+            text = self.log.read_text(errors="replace")
+            return text if is_there(text) or self.popen.poll() is not None else None
+
+        text = _wait_until(there_or_dead, seconds) or ""
+        found = LISTENING.search(text)
+        if self.popen.poll() is not None or found is None:
+            raise BenchError("it did not start")
+        return Process(self.server.name, self.popen.pid, Address(found[1], int(found[2])), self.store)
+
+
 @contextmanager
 def running(server: Server, *, streams: bool = False) -> Iterator[Process]:
     """Start a server on a free loopback port and stop it afterwards; one with an address is left alone.
@@ -135,25 +184,23 @@ def running(server: Server, *, streams: bool = False) -> Iterator[Process]:
         yield Process(server.name, server.pid, server.address)
         return
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        log = Path(folder, "log")
-        store = str(Path(folder, "streams")) if streams else ""
-        process = _spawn(server, log, store)
+        started = Running(server, folder, streams=streams)
         try:
-            yield Process(server.name, process.pid, _await_ready(server, process, log), store)
+            yield started.await_ready()
         except BenchError as error:
-            # A killed process may need a moment until it can be reaped.
-            exit_code = _wait_until(lambda: process.poll(), 0.2)
-            if exit_code is None:
-                raise BenchError(f"{server.name}: {error}") from error
-            raise BenchError(f"{server.name} exited with {exit_code}: {error}{_last_line(log)}") from error
+            raise started.explain(error) from error
         finally:
-            _stop(process)
+            started.stop()
 
 
 def _spawn(server: Server, log: Path, store: str) -> subprocess.Popen[bytes]:
     arguments = [*server.command, "-a", "127.0.0.1", "-p", "-1"]
-    if server.config_file:
-        arguments += ["-c", server.config_file]
+    config_file = server.config_file
+    if server.config_text:
+        config_file = str(log.with_name("config"))
+        Path(config_file).write_text(server.config_text)
+    if config_file:
+        arguments += ["-c", config_file]
     if store:
         arguments += ["-js", "-sd", store]
     with log.open("wb") as stream:
@@ -163,32 +210,11 @@ def _spawn(server: Server, log: Path, store: str) -> subprocess.Popen[bytes]:
             raise BenchError(f"{server.name} cannot be started: {error}") from error
 
 
-def _await_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> Address:
-    def ready_or_dead() -> str | None:
-        text = log.read_text(errors="replace")
-        return text if "Server is ready" in text or process.poll() is not None else None
-
-    text = _wait_until(ready_or_dead, START_SECONDS) or ""
-    found = LISTENING.search(text)
-    if process.poll() is not None or found is None:
-        raise BenchError("it did not start")
-    return Address(found[1], int(found[2]))
-
-
 def _wait_until(look: Callable[[], Found | None], seconds: float) -> Found | None:
     deadline = time.monotonic() + seconds
     while (found := look()) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return found
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _last_line(log: Path) -> str:

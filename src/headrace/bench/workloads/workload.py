@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from headrace.bench.addresses import Address
 from headrace.bench.distribution import Distribution, Slice
 from headrace.bench.generator import Client, Progress
+from headrace.bench.servers import Server
 
 SUBJECT = "bench"
 SHUFFLE_SEED = 20260101
@@ -65,6 +66,27 @@ class Workload(Runnable, Protocol):
     def scaled(self, factor: float) -> Workload:
         """The same workload with fewer or more messages (or connections)."""
         ...
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """What an experiment found out; the costs are None if they are not known."""
+
+    sample: Sample
+    server_cpu_seconds: float | None
+    server_peak_rss_bytes: int | None
+
+
+@runtime_checkable
+class Experiment(Protocol):
+    """What starts and stops the server itself, because that is what it measures."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    def conduct(self, server: Server) -> Conducted: ...
+    def scaled(self, factor: float) -> Experiment: ...
 
 
 class Unprepared:
