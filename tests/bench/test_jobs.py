@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headrace.bench
+from headrace import __version__
 from headrace.bench.addresses import Address, is_url, parse_url, parse_urls
 from headrace.bench.comparison import with_distinct_names
 from headrace.bench.jobs import DEFAULTS, WORKLOADS, make_job
@@ -183,7 +185,10 @@ def test_servers_are_found_by_name_path_and_url(nats_server: Server) -> None:
     assert find_server("nats-server").command == nats_server.command
     assert find_server(nats_server.command[0]).name == "nats-server"
     assert find_server("127.0.0.1:1").address == Address("127.0.0.1", 1)
-    assert find_server("headrace").version().startswith("headrace ")
+    assert find_server("headrace").version() == __version__
+    assert re.fullmatch(
+        r"\d+\.\d+\.\d+\S*", nats_server.version()
+    )  # without its name, which stands beside it
     with pytest.raises(UsageError, match="there is no server 'no-such-server'"):
         find_server("no-such-server")
 

@@ -129,7 +129,7 @@ def _acknowledged(run: Finished) -> list[str]:
 def _cost(run: Finished) -> list[str]:
     measurement = run.measurement
     share = measurement.sample.generator_cpu_share
-    lines = ["", f"Server: {run.server_name} ({run.server_version})"]
+    lines = ["", f"Server: {run.server_name}, version {run.server_version}"]
     if run.store:
         lines.append(f"Streams in a temporary directory on {run.store}")
     if measurement.server_cpu_seconds is not None:

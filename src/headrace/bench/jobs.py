@@ -179,7 +179,6 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], Workload]] = {
 # What tells two runs apart that have the same clients, messages and size.
 _VARIANTS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "request": lambda values: [f"{values['in_flight']:,} in flight"],
-    "latency": lambda values: [f"{values['rate']:,g} per second"],
     "subjects": lambda values: [
         f"{values['num_subjects']:,} subjects",
         "a subscription each" if values["wildcard"] == "none" else f"wildcard {values['wildcard']}",

@@ -28,6 +28,7 @@ START_SECONDS = 15.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.005
 Found = TypeVar("Found")
+VERSION = re.compile(r"\bv?(\d+\.\d\S*)")
 LISTENING = re.compile(r"Listening for client connections on \[?([^\s\]]+)\]?:(\d+)")
 
 
@@ -47,12 +48,12 @@ class Server:
     release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
-        """What `--version` prints, or its INFO tells, or the reason why it prints nothing."""
+        """The number that `--version` prints or its INFO tells, without the server's name."""
         if self.release:
             return self.release
         if self.address is not None:
             info = greet(self.address)
-            return f"{info.get('server_name') or 'a server'}, version {info.get('version', 'unknown')}"
+            return str(info.get("version", "unknown"))
         try:
             outcome = subprocess.run(
                 [*self.command, "--version"], capture_output=True, text=True, timeout=START_SECONDS
@@ -60,14 +61,15 @@ class Server:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BenchError(f"{self.name} cannot be started: {error}") from error
         lines = (outcome.stdout or outcome.stderr).strip().splitlines()
-        return lines[-1] if outcome.returncode == 0 and lines else "unknown"
+        number = VERSION.search(lines[-1]) if outcome.returncode == 0 and lines else None
+        return number[1] if number else "unknown"
 
 
 def find_server(text: str) -> Server:
     """`headrace`, `nats-server`, the path of a server that takes its flags, or a URL. Raises UsageError."""
     if text == "headrace":
         command = (sys.executable, "-m", "headrace.cli.nats_server")
-        return Server(text, command, release=f"headrace {__version__}")
+        return Server(text, command, release=__version__)
     if is_url(text):
         address = parse_url(text)
         return Server(f"nats://{address}", address=address)
