@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
-CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"test"}\r\nPING\r\n'
+CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n'
 PATIENCE_SECONDS = 20.0
 
 

@@ -130,7 +130,7 @@ class Stream:
         place = f',"domain":{_json(domain)}' if domain else ""
         sink.ack_prefix = f'{{"stream":{_json(self.name)}{place},"seq":'.encode()
         sink.ack_suffix = b""
-        sink.max_msg_size = max(config.max_msg_size, 0)
+        sink.max_msg_size = config.max_msg_size
         sink.no_ack = config.no_ack
         sink.duplicate_window = config.duplicate_window
         self.ingest.configure()
