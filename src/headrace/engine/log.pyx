@@ -679,8 +679,7 @@ cdef class Log(Store):
                 segment.live_bytes = 0
         self.index.clear()
         self.count = self.byte_count = 0
-        if self.last_seq or self.first_seq:
-            self.first_seq = self.last_seq + 1
+        self.first_seq = self.last_seq + 1
         clear_ranges(&self.removed)
         for watcher in self.watchers:
             watcher.num_pending = 0
@@ -742,8 +741,6 @@ cdef class Log(Store):
         if not self.has_pending():
             return 0
         self._log_removals()
-        if self.pending.size == 0 and self.pending.erasure_count == 0:
-            return 0
         buffer = self.flight
         self.flight = self.pending
         self.pending = buffer
@@ -871,15 +868,13 @@ cdef class Log(Store):
         """Call back when all that was written so far is on disk (None) or failed (the text); at once if it is."""
         if self.failure is not None:
             callback(self.failure)
-            return
-        self.commit()
-        if self.commit_job.under_way:
-            if self.wants_commit and self.has_pending():
-                self.waiting.append(callback)
-            else:
-                self.waiting_flight.append(callback)
-            return
-        callback(self.failure)
+        elif self.in_memory or self.has_pending():
+            self.waiting.append(callback)
+            self.commit()
+        elif self.commit_job.under_way:
+            self.waiting_flight.append(callback)
+        else:
+            callback(None)
 
     cdef int _call(self, list callbacks, object failure) except -1:
         """Call all of them; the first exception is raised after the last one."""
