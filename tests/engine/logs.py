@@ -103,14 +103,23 @@ class Model:
                     raise Refused("max_bytes")
         self.last_seq += 1 + gap
         self.live[self.last_seq] = (subject, headers, payload)
-        self.enforce()
+        self.enforce_per_subject()
+        self.enforce_totals()
         return self.last_seq
 
-    def enforce(self) -> None:
+    def configure(self) -> None:
+        if self.live:
+            self.enforce_totals()
+            self.enforce_per_subject()
+
+    def enforce_per_subject(self) -> None:
         if self.max_msgs_per_subject > 0:
             for subject in {message[0] for message in self.live.values()}:
                 for seq in self.of_subject(subject)[: -self.max_msgs_per_subject]:
                     del self.live[seq]
+        self.settle_floor()
+
+    def enforce_totals(self) -> None:
         while not self.discard_new and (
             0 < self.max_msgs < len(self.live) or (0 < self.max_bytes < self.byte_count and self.live)
         ):

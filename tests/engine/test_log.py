@@ -298,7 +298,15 @@ def test_everything_survives_closing(tmp_path: Path, committer: Committer) -> No
     log.remove_many([1, 2, 50, 51, 53, 100])
     log.append(b"not committed", b"", b"by the caller, so close() does it")
     before = {seq: content(message) for seq in range(1, 102) if (message := log.get(seq)) is not None}
-    state = (log.first_seq, log.last_seq, log.count, log.byte_count, log.first_time, log.last_time, log.deleted())
+    state = (
+        log.first_seq,
+        log.last_seq,
+        log.count,
+        log.byte_count,
+        log.first_time,
+        log.last_time,
+        log.deleted(),
+    )
     log = reopen(log, committer)
     assert messages(log) == before
     assert state == (

@@ -15,7 +15,9 @@ HEAD = 128  # of a segment
 RECORD = 40  # bytes of a record before its text
 
 
-def write_log(directory: Path, count: int, *, segment_bytes: int = 1 << 26) -> dict[int, tuple[bytes, bytes, bytes]]:
+def write_log(
+    directory: Path, count: int, *, segment_bytes: int = 1 << 26
+) -> dict[int, tuple[bytes, bytes, bytes]]:
     log = Log(str(directory), segment_bytes=segment_bytes)
     assert log.recover() == []
     for k in range(count):
@@ -54,7 +56,10 @@ def test_a_torn_tail_is_cut_back_to_the_last_good_record(quick_path: Path, behin
         log, reports = open_copy(quick_path / "log", quick_path / "copy")
         intact = {seq: message for seq, message in written.items() if ends[seq] <= length}
         assert messages(log) == intact, length
-        torn = bool(behind.strip(b"\0")) or data[max(end for end in ends if end <= length) : length].strip(b"\0") != b""
+        torn = (
+            bool(behind.strip(b"\0"))
+            or data[max(end for end in ends if end <= length) : length].strip(b"\0") != b""
+        )
         assert len(reports) == torn, (length, reports)
         # And it goes on from there.
         assert log.append(b"subject", b"", b"after") == len(intact) + 1

@@ -41,7 +41,9 @@ OPERATIONS = st.one_of(
         st.booleans(),
         st.booleans(),
     ),
-    st.tuples(st.just("watch"), st.integers(0, 60), st.sampled_from([(), (b"a.*",), (b"a",), (b"b", b"a.x")])),
+    st.tuples(
+        st.just("watch"), st.integers(0, 60), st.sampled_from([(), (b"a.*",), (b"a",), (b"b", b"a.x")])
+    ),
 )
 
 
@@ -123,8 +125,7 @@ class Pair:
         self.model.max_msgs_per_subject = max_msgs_per_subject
         self.model.discard_new, self.model.discard_new_per_subject = discard_new, per_subject
         self.configure_log()
-        if self.model.live:
-            self.model.enforce()
+        self.model.configure()
 
     def configure_log(self) -> None:
         self.log.configure(
@@ -168,13 +169,15 @@ class Pair:
         assert log.last(b">") == max(model.live, default=0)
         assert log.last(b"a.*") == max(model.of_subject(b"a.x") + model.of_subject(b"a.y"), default=0)
         assert log.subjects(EVERYTHING) == {
-            subject: (len(seqs), seqs[0], seqs[-1]) for subject in SUBJECTS if (seqs := model.of_subject(subject))
+            subject: (len(seqs), seqs[0], seqs[-1])
+            for subject in SUBJECTS
+            if (seqs := model.of_subject(subject))
         }
         if model.live and model.last_seq - model.first_seq < 5000:
-            assert log.deleted() == sorted(
-                set(range(model.first_seq, model.last_seq + 1)) - set(model.live)
-            )
-        assert log.num_deleted == (model.last_seq - model.first_seq + 1 - len(model.live) if model.live else 0)
+            assert log.deleted() == sorted(set(range(model.first_seq, model.last_seq + 1)) - set(model.live))
+        assert log.num_deleted == (
+            model.last_seq - model.first_seq + 1 - len(model.live) if model.live else 0
+        )
         for seq in {0, model.first_seq, model.first_seq + 7, model.last_seq - 5, model.last_seq + 1}:
             for filter in (EVERYTHING, Filter((b"a.*",)), Filter((b"a", b"b"))):
                 passing = [s for s, m in committed.items() if s >= seq and filter.matches(m[0])]

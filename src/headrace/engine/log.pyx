@@ -157,9 +157,7 @@ cdef class Log(Store):
         found = recover(self)
         self.opened = True
         self.damages.extend(found)
-        if plan_chore(self):
-            self.chore_planned = False
-            hand_over(self.committer, self.chore)
+        self._tidy()
         return found
 
     def close(self):
@@ -171,8 +169,8 @@ cdef class Log(Store):
         while self.commit_job.under_way:
             self.committer.wait_for(self.commit_job)
         self._wait_for_chores()
-        if not self.in_memory and self.failure is None and self.active != NULL and self.active.fd >= 0:
-            self._close_active()
+        if not self.in_memory and self.failure is None:
+            self._write_indexes()
         self.opened = False
         self._reset()
 
@@ -184,15 +182,21 @@ cdef class Log(Store):
         while self.sync_job.under_way:
             self.committer.wait_for(self.sync_job)
 
-    def _close_active(self):
+    def _write_indexes(self):
+        """Of the active segment, and of those that nobody came round to."""
         cdef Job job
-        if cut(self.active.fd, self.active.size) == 0 and sync_data(self.active.fd) == 0:
-            memset(&job, 0, sizeof(Job))
-            job.kind = INDEX
-            job.directory = self.path
-            job.segment = self.active
-            with nogil:
-                perform(&job)
+        cdef uint32_t k
+        memset(&job, 0, sizeof(Job))
+        job.kind = INDEX
+        job.directory = self.path
+        if self.active != NULL and self.active.fd >= 0:
+            if cut(self.active.fd, self.active.size) or sync_data(self.active.fd):
+                return
+        for k in range(self.segment_count):
+            job.segment = self.segments[k]
+            if not job.segment.indexed or job.segment == self.active:
+                with nogil:
+                    perform(&job)
 
     def destroy(self):
         """Close and delete the files, and the directory if nothing else is in it."""
@@ -816,10 +820,19 @@ cdef class Log(Store):
         # The disk goes on while Python is told.
         if self.wants_commit:
             self.commit()
+        self._tidy()
         if callbacks:
             self._call(callbacks, None)
         if self.on_committed is not None:
             self.on_committed()
+        return 0
+
+    cdef int _tidy(self) except -1:
+        """Start a chore if there is one and nothing is about to be committed (else it is planned with the next group)."""
+        if self.tidy_due and self.opened and self.failure is None and not self.chore.under_way \
+                and not self.chore_planned and not self.commit_job.under_way and not self.has_pending() \
+                and plan_chore(self):
+            hand_over(self.committer, self.chore)
         return 0
 
     cdef int _failed(self, int error, bint final) except -1:
