@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -47,6 +48,7 @@ class Broker:
             max_control_line=options.max_control_line,
         )
         self.hub.never_waits = options.no_fast_producer_stall
+        self.hub.on_bug = self.on_bug
         self.connections: dict[int, Connection] = {}
         self.closed: deque[tuple[Connection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
         self.total_connections = 0
@@ -179,6 +181,11 @@ class Broker:
         if "Pending" in reason:
             return f"MaxPending of {self.options.max_pending} Exceeded"
         return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
+
+    def on_bug(self, error: Exception) -> None:
+        """A mistake of ours outside of any connection."""
+        text = "".join(traceback.format_exception(error))
+        self.log.error(f"Internal error: {text}")
 
     def in_background(self, work: Coroutine[None, None, None]) -> None:
         """Run work that takes a while; the event loop alone would not keep it from being collected."""

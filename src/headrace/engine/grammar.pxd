@@ -101,3 +101,18 @@ cdef inline bint is_reserved_reply(const char *reply, Py_ssize_t length) noexcep
     return reply[0] == c'_' and (starts_with(reply, length, b'_R_.', 3) and reply[3] == c'.'
                                  or starts_with(reply, length, b'_GR_.', 5)) \
         or reply[0] == c'$' and starts_with(reply, length, b'$JS.ACK.', 8)
+
+
+cdef inline Py_ssize_t write_decimal(char *at, unsigned long long value) noexcept:
+    """Write a number in decimal, without a terminator; returns its length (at most 20)."""
+    cdef char digits[20]
+    cdef Py_ssize_t length = 0, k
+    while True:
+        digits[length] = <char> (c'0' + value % 10)
+        length += 1
+        value //= 10
+        if value == 0:
+            break
+    for k in range(length):
+        at[k] = digits[length - 1 - k]
+    return length

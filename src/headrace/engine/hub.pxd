@@ -2,38 +2,21 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.grammar cimport Token
+from headrace.engine.deliveries cimport Deliveries
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport Link, Outboxes
 from headrace.engine.pace cimport Pace
 
-cdef struct Message:
-    const char *subject
-    const char *reply
-    const char *rest               # what follows the subject and the sid in a MSG or HMSG, to the end of the frame
-    const char *payload            # the headers, then the body
-    uint32_t subject_length
-    uint32_t reply_length          # 0: no reply
-    Py_ssize_t rest_length
-    Py_ssize_t header_length       # 0: no headers
-    Py_ssize_t size                # headers and body
-
-cdef class Hub(Outboxes):
+cdef class Hub(Deliveries):
     cdef char *buffer              # what is read, for all links: headroom for an unfinished frame, then READ_SIZE
     cdef Py_ssize_t headroom
-    cdef char *scratch             # a frame that has to be put into its usual form
-    cdef Py_ssize_t scratch_capacity
-    cdef bint overran              # the message in hand met a congested receiver
-    cdef bint met_critical         # the message in hand met a critical one
     cdef Pace pace
     cdef uint64_t turn             # which of the ready links is next
-    cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
-    cdef uint64_t random_state
-    cdef list expired              # subscriptions that reached their maximum with the message in hand
+    cdef dict sources              # fd -> the Link that stands for it
     cdef readonly long long in_msgs
     cdef readonly long long in_bytes
-    cdef readonly long long out_msgs
-    cdef readonly long long out_bytes
+    cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
     cdef Py_ssize_t control_line_limit
 
     cdef int _end_tick(self) except -1
@@ -50,17 +33,8 @@ cdef class Hub(Outboxes):
     cdef int _short(self, Link link, int operation) except -1
     cdef char *_publish_frame(self, Link link, int operation, char *at, char *argument, char *argument_end,
                               char *payload, char *end) except NULL
-    cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
-                                const char *payload, Py_ssize_t payload_length) except -1
+    cdef int _run_deferred(self) except -1
     cdef int _publish(self, Link link, Message *message) except -1
-    cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1
-    cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
-    cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
-                                   Message *message) except -1
-    cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
-                             Message *message) except -1
     cdef int _answer_no_responders(self, Link link, Message *message) except -1
-    cdef uint32_t _random(self, uint32_t below) noexcept
-    cdef int _end_expired(self) except -1
     cdef int _reap(self) except -1
     cdef int _violation(self, Link link, object kind, bytes detail) except -1

@@ -26,8 +26,10 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from headrace.engine.deliveries cimport Deliveries
 from headrace.engine.grammar cimport *
 from headrace.engine.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport *
 from headrace.engine.pace cimport Pace
 from headrace.engine.system cimport *
@@ -37,14 +39,12 @@ import os
 DEF MAX_EVENTS = 256
 cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
-cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
-cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
 cdef double POLL_SECONDS = 0.003             # after which the event loop gets its turn
 
 
 @cython.final
-cdef class Hub(Outboxes):
+cdef class Hub(Deliveries):
     """All links of a server. Poll it whenever `fileno()` is readable; call `flush` after sending outside of a poll.
 
     The owner of a link decides. It is called, always from within `poll`, with
@@ -56,9 +56,8 @@ cdef class Hub(Outboxes):
 
     def __cinit__(self, *, long long max_payload, long long max_pending, Py_ssize_t max_control_line):
         cdef epoll_event event
-        self.expired = []
+        self.sources = {}
         self.pace = Pace()
-        self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
         self.max_control_line = max_control_line
         event.events = EPOLLIN
         event.data.ptr = NULL
@@ -67,7 +66,6 @@ cdef class Hub(Outboxes):
 
     def __dealloc__(self):
         PyMem_Free(self.buffer)
-        PyMem_Free(self.scratch)
 
     @property
     def max_control_line(self):
@@ -110,6 +108,24 @@ cdef class Hub(Outboxes):
         self.links[fd] = link
         return link
 
+    def add_source(self, int fd, action):
+        """Call `action()` in a poll whenever the descriptor is readable. It stays its owner's."""
+        cdef Link link = Link.__new__(Link)
+        cdef epoll_event event
+        link.fd = fd
+        link.flags = SOURCE
+        link.hub = self
+        link.owner = action
+        event.events = EPOLLIN
+        event.data.ptr = <void *> link
+        if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, os.strerror(errno))
+        self.sources[fd] = link
+
+    def remove_source(self, int fd):
+        epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, NULL)
+        del self.sources[fd]
+
     # -- ticks --------------------------------------------------------------------------------------------------
 
     def poll(self):
@@ -144,6 +160,9 @@ cdef class Hub(Outboxes):
                         continue
                     link = <Link> events[k].data.ptr
                     try:
+                        if link.flags & SOURCE:
+                            link.owner()
+                            continue
                         if events[k].events & EPOLLOUT and not link.flags & CLOSED:
                             self.flush_link(link)
                         if events[k].events & (EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
@@ -169,6 +188,11 @@ cdef class Hub(Outboxes):
             finally:
                 self.polling = False
 
+    def flush_soon(self):
+        """Have the next poll write what was sent outside of one, and call what was deferred there."""
+        if not self.polling:
+            self.wake_soon()
+
     def tidy(self, double deadline):
         """Close the links whose socket has taken too little for `deadline` seconds; free buffers not in use."""
         cdef Link link
@@ -190,11 +214,32 @@ cdef class Hub(Outboxes):
         self.timer = self.epoll = -1
 
     cdef int _end_tick(self) except -1:
+        self._run_deferred()
         self.flush_all()
         self.ease()
-        while self.closing:
+        while self.closing or self.deferred:
             self._reap()
+            self._run_deferred()
             self.flush_all()
+            if self.deferred and monotonic() > self.tick_ends:
+                return self.wake_soon()
+        if self.woken_early:
+            self.woken_early = False
+            if self.paused or self.stalled:
+                self.arm_timer()
+        return 0
+
+    cdef int _run_deferred(self) except -1:
+        cdef list actions = self.deferred
+        if actions:
+            self.deferred = []
+            for action in actions:
+                try:
+                    action()
+                except Exception as error:
+                    if self.on_bug is None:
+                        raise
+                    self.on_bug(error)
         return 0
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -472,7 +517,7 @@ cdef class Hub(Outboxes):
                     usual = -1
             if payload - rest != usual or (payload - 2)[0] != c'\r' or (operation == HPUB and header == 0):
                 length = self._usual_form(reply, tokens[count - 2] if header else none,
-                                          tokens[count - 1], payload, size + 2)
+                                          tokens[count - 1], payload, size)
                 rest = self.scratch
         message.subject = subject.start
         message.subject_length = <uint32_t> subject.length
@@ -485,34 +530,6 @@ cdef class Hub(Outboxes):
         message.payload = payload
         self._publish(link, &message)
         return frame_end
-
-    cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
-                                const char *payload, Py_ssize_t payload_length) except -1:
-        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer."""
-        cdef Py_ssize_t needed = reply.length + header.length + size.length + 4 + payload_length
-        cdef void *grown
-        cdef char *at
-        if needed > self.scratch_capacity:
-            grown = PyMem_Realloc(self.scratch, needed)
-            if grown == NULL:
-                raise MemoryError
-            self.scratch = <char *> grown
-            self.scratch_capacity = needed
-        at = self.scratch
-        if reply.length:
-            memcpy(at, reply.start, reply.length)
-            at[reply.length] = c' '
-            at += reply.length + 1
-        if header.length:
-            memcpy(at, header.start, header.length)
-            at[header.length] = c' '
-            at += header.length + 1
-        memcpy(at, size.start, size.length)
-        at += size.length
-        at[0] = c'\r'
-        at[1] = c'\n'
-        memcpy(at + 2, payload, payload_length)
-        return at + 2 + payload_length - self.scratch
 
     cdef int _publish(self, Link link, Message *message) except -1:
         cdef Route *route
@@ -536,7 +553,7 @@ cdef class Hub(Outboxes):
             return 0
         if self.expired:
             self._end_expired()
-        if self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count:
+        if self.owes_much():
             self.flush_all()
             if self.fair_total > BUDGET:
                 self.overran = True
@@ -549,100 +566,6 @@ cdef class Hub(Outboxes):
             self.pause(link)
         elif self.out_bytes > self.turn_ends:
             self.pause(link)
-        return 0
-
-    cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1:
-        """Hand a message to everybody on its route. Returns whether anybody got it."""
-        cdef uint32_t g, k, count, start, queue
-        cdef bint delivered = False
-        for g in range(route.plain_group_count):
-            if self._deliver_group(publisher, route, &route.groups[g], message):
-                delivered = True
-        g = route.plain_group_count
-        for queue in range(route.queue_count):
-            # One member of each queue group, from a random one on; the next if that one does not take it.
-            count = route.queue_ends[queue] - g
-            start = self._random(count)
-            for k in range(count):
-                if self._deliver_group(publisher, route, &route.groups[g + (start + k) % count], message):
-                    delivered = True
-                    break
-            g = route.queue_ends[queue]
-        return delivered
-
-    cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
-        """Write the frame once and give it to every member of the group."""
-        cdef const char *prefix = route.text + group.prefix
-        cdef Py_ssize_t prefix_length = group.prefix_length
-        cdef Py_ssize_t length, start = -1
-        cdef uint32_t k
-        cdef Link receiver
-        cdef Subscription subscription
-        cdef bint delivered = False
-        # A group of one among many would only be copied from the arena to its backlog: write it there at once.
-        cdef bint shared = group.count > 1 or route.group_count == 1
-        if message.header_length == 0:
-            prefix += 1
-            prefix_length -= 1
-        length = prefix_length + message.rest_length
-        if length > ARENA_SIZE // 2:
-            shared = False
-        for k in range(group.first, group.first + group.count):
-            subscription = <Subscription> route.targets[k]
-            receiver = <Link> subscription.receiver
-            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL):
-                if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
-                    continue
-                if self.drops and receiver.flags & CRITICAL:
-                    continue
-                if receiver.flags & CONGESTED:
-                    self.overran = True
-                if receiver.flags & CRITICAL:
-                    self.met_critical = True
-            subscription.delivered += 1
-            if subscription.maximum and subscription.delivered >= subscription.maximum:
-                if subscription.delivered > subscription.maximum:
-                    continue
-                self.expired.append(subscription)
-            delivered = True
-            receiver.out_msgs += 1
-            self.out_msgs += 1
-            if receiver.flags & TRACED:
-                self._trace_delivery(receiver, prefix, prefix_length, message)
-            if receiver.flags & NO_HEADERS and message.header_length:
-                self._give_without_headers(receiver, prefix + 1, prefix_length - 1, message)
-                continue
-            receiver.out_bytes += message.size
-            self.out_bytes += message.size
-            if shared:
-                if start < 0:
-                    start = self.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
-                give_span(self, receiver, start, length)
-            else:
-                self.give(receiver, prefix, prefix_length, message.rest, message.rest_length)
-        return delivered
-
-    cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
-                                   Message *message) except -1:
-        """For a peer that cannot read headers: the same message with its headers cut off."""
-        cdef Py_ssize_t size = message.size - message.header_length
-        cdef bytes line = prefix[:prefix_length]
-        if message.reply_length:
-            line += message.reply[:message.reply_length] + b' '
-        line += b'%d\r\n' % size
-        receiver.out_bytes += size
-        self.out_bytes += size
-        return self.give(receiver, line, len(line), message.payload + message.header_length, size + 2)
-
-    cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
-                             Message *message) except -1:
-        cdef const char *line_end = <const char *> memchr(message.rest, c'\r', message.rest_length)
-        line = prefix[:prefix_length] + message.rest[:line_end - message.rest]
-        try:
-            receiver.owner.on_trace('out', b'', line)
-            receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
-        except Exception as error:
-            self.report_bug(receiver, error)
         return 0
 
     cdef int _answer_no_responders(self, Link link, Message *message) except -1:
@@ -659,25 +582,6 @@ cdef class Hub(Outboxes):
                 line = b'HMSG %b %b %d %d\r\n%b\r\n' % (message.reply[:message.reply_length], subscription.sid,
                                                       len(headers), len(headers), headers)
                 return self.give(link, line, len(line), NULL, 0)
-        return 0
-
-    cdef uint32_t _random(self, uint32_t below) noexcept:
-        """A number in [0, below), by xorshift; fairness is all that is asked of it."""
-        self.random_state ^= self.random_state << 13
-        self.random_state ^= self.random_state >> 7
-        self.random_state ^= self.random_state << 17
-        return <uint32_t> ((self.random_state >> 32) % below)
-
-    cdef int _end_expired(self) except -1:
-        cdef Subscription subscription
-        cdef Link receiver
-        for subscription in self.expired:
-            if subscription.node == NULL:
-                continue         # its link has been closed since, and may be gone
-            receiver = <Link> subscription.receiver
-            receiver.interest.remove(subscription)
-            receiver.subscriptions.pop(subscription.sid, None)
-        self.expired.clear()
         return 0
 
     cdef int resume(self, Link link) except -1:
@@ -720,6 +624,9 @@ cdef class Hub(Outboxes):
             PyMem_Free(link.partial)
             link.partial = NULL
             link.partial_length = link.frame_total = 0
+            if link.waiters is not None:
+                self.deferred.extend(link.waiters)
+                link.waiters = None
             try:
                 link.owner.on_closed(link.close_reason)
             except Exception as error:

@@ -73,12 +73,14 @@ cdef class Interest:
     cdef readonly uint64_t removes
     cdef readonly uint64_t matches
     cdef readonly uint64_t cache_hits
+    cdef readonly dict watched     # literal subject -> what is called when somebody (un)subscribes exactly to it
     cdef dict queue_places         # (node, queue name) -> which of the node's queue groups it is
     # scratch of the match that is under way
     cdef SubscriptionList found
     cdef list found_queues         # [name, address of the QueueGroup, ...] of this match
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
+    cdef bint find(self, const char *subject, uint32_t length) except -1
     cdef void _drop(self, uint64_t place) noexcept
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
@@ -87,6 +89,7 @@ cdef class Interest:
     cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL
     cdef int _grow(self) except -1
     cdef void _unlink(self, Node *node) noexcept
+    cdef int _tell(self, bytes subject) except -1
     cdef int _prune(self, Node *node) except -1
     cdef int _match(self, Node *node, const char *at, const char *end) except -1
     cdef int _collect(self, Node *node) except -1

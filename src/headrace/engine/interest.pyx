@@ -176,6 +176,7 @@ cdef class Interest:
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
         self.found_queues = []
         self.queue_places = {}
+        self.watched = {}
 
     def __dealloc__(self):
         cdef uint64_t k
@@ -233,6 +234,7 @@ cdef class Interest:
         self.count += 1
         self.inserts += 1
         self._invalidate(subject)
+        self._tell(subject)
         return 0
 
     cdef int remove(self, Subscription subscription) except -1:
@@ -262,6 +264,14 @@ cdef class Interest:
         self.removes += 1
         self._invalidate(subscription.subject)
         self._prune(node)
+        self._tell(subscription.subject)
+        return 0
+
+    cdef int _tell(self, bytes subject) except -1:
+        if self.watched:
+            action = self.watched.get(subject)
+            if action is not None:
+                action()
         return 0
 
     cdef int _prune(self, Node *node) except -1:
@@ -376,6 +386,17 @@ cdef class Interest:
             self.hand = (self.hand + 1) & (ROUTE_PLACES - 1)
         self.routes[place] = self.latest = route
         return route
+
+    cdef bint find(self, const char *subject, uint32_t length) except -1:
+        """Match a subject that will not come again, such as that of a reply, past the cache of routes.
+
+        The plain subscriptions are then in `found`. Returns False if there are queue groups, too, which need a route.
+        """
+        self.found.count = 0
+        self.found_queues.clear()
+        if is_literal_path(subject, length):
+            self._match(self.root, subject, subject + length)
+        return len(self.found_queues) == 0
 
     cdef void _drop(self, uint64_t place) noexcept:
         if self.routes[place] == NULL:
@@ -513,6 +534,11 @@ cdef class Interest:
         assert group == route.group_count
         assert <size_t> (text - <char *> route) <= size
         return route
+
+    def has(self, bytes subject not None):
+        """Whether a message to `subject` would reach anybody."""
+        cdef Route *route = self.lookup(subject, <uint32_t> len(subject))
+        return route.target_count + route.queue_count > 0
 
     # -- for monitoring and tests ---------------------------------------------------------------------------------
 

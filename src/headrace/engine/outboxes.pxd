@@ -2,7 +2,8 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.interest cimport Interest
+from headrace.engine.interest cimport Interest, Subscription
+from headrace.engine.message cimport Message
 
 cdef enum:
     ARENA_SIZE = 1048576
@@ -25,6 +26,8 @@ cdef enum:
     TRACED = 8192
     CONNECTED = 16384            # CONNECT has been received
     CRITICAL = 32768             # more than 75 % of max_pending waits for it
+    SINK = 65536                 # no socket: it takes its messages within this process
+    SOURCE = 131072              # no peer: a descriptor whose owner is called when it is readable
 
 cdef class Outboxes
 
@@ -59,6 +62,9 @@ cdef class Link:
     cdef readonly dict subscriptions       # sid -> Subscription
     cdef readonly object owner             # the decider: see Hub for what it is called with
     cdef readonly object close_reason
+    cdef list waiters                      # called once its outbox is empty
+
+    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1
 
 
 cdef class Outboxes:
@@ -76,6 +82,7 @@ cdef class Outboxes:
     cdef Py_ssize_t pool_low       # the fewest there were since the last trim
     cdef long long fair_total      # what receivers have not taken, each counted up to its fair share
     cdef Py_ssize_t congested      # receivers that publishers wait for
+    cdef Py_ssize_t full_logs      # logs that publishers wait for
     cdef uint64_t window           # numbers the windows in which receivers are judged
     cdef double window_ends
     cdef double now
@@ -84,7 +91,10 @@ cdef class Outboxes:
     cdef list paused               # publishers that wait for receivers to drain, or for their turn
     cdef list stalled              # publishers that wait because a receiver is critical
     cdef double stall_ends
+    cdef bint woken_early          # the timer does not stand for what publishers wait for
     cdef list closing
+    cdef list deferred             # what is called at the end of the tick, when no route is being walked
+    cdef public object on_bug      # called with an exception that a deferred action raised
     cdef readonly dict links       # fd -> Link
     cdef readonly long long stalls
     cdef public long long max_payload
@@ -95,6 +105,7 @@ cdef class Outboxes:
 
     cdef int _set_soft_backlog(self) except -1
     cdef int resume(self, Link link) except -1
+    cdef int wait_for(self, Link link, object waiter) except -1
     cdef int report_bug(self, Link link, object error) except -1
     cdef int close_link(self, Link link, object reason) except -1
     cdef Py_ssize_t arena_frame(self, const char *prefix, Py_ssize_t prefix_length,
@@ -120,6 +131,7 @@ cdef class Outboxes:
     cdef int resume_all(self, list waiting) except -1
     cdef int stall(self, Link link, Py_ssize_t published) except -1
     cdef int arm_timer(self) except -1
+    cdef int wake_soon(self) except -1
 
 
 cdef void tell_owner(object owner, object error) noexcept

@@ -16,7 +16,8 @@ faults of fresh memory. Those that nobody needed for a while are freed.
 Backpressure. A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before,
 publishers wait, so that memory does not grow. They are not read
   - while one of their receivers is congested: more than SOFT_BACKLOG (or 75 % of max_pending) waits for it;
-  - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting.
+  - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting;
+  - while the log that they publish to has more waiting for the disk than it may (stream_sink.pyx).
 Nobody waits for a receiver that is slow: one that took less than SLOW_BYTES in a window of WINDOW_SECONDS while
 publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The window
 is long because a full socket reports room only when a third of it is free: a steady reader of 12 MB/s was seen to
@@ -31,6 +32,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.interest cimport Interest, Subscription
+from headrace.engine.message cimport Message
 from headrace.engine.system cimport *
 
 import os
@@ -141,6 +143,9 @@ cdef class Link:
             self.interest.remove(subscription)
             del self.subscriptions[sid]
 
+    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+        raise NotImplementedError
+
     def unsubscribe_all(self):
         cdef Subscription subscription
         for subscription in self.subscriptions.values():
@@ -163,6 +168,7 @@ cdef class Outboxes:
         self.paused = []
         self.stalled = []
         self.closing = []
+        self.deferred = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
         self.dirty_capacity = 64
@@ -211,6 +217,17 @@ cdef class Outboxes:
         cdef long long most = self.pending_limit // 4 * 3
         self.soft_backlog = most if self.drops else min(SOFT_BACKLOG, most)
         self.critical_backlog = most
+        return 0
+
+    def defer(self, action):
+        """Have `action()` called at the end of the tick. It may publish and subscribe. Outside of a tick, call `flush`."""
+        self.deferred.append(action)
+
+    cdef int wait_for(self, Link link, object waiter) except -1:
+        """Have `waiter()` called, at the end of a tick, once the link's outbox is empty or the link is closed."""
+        if link.waiters is None:
+            link.waiters = []
+        link.waiters.append(waiter)
         return 0
 
     cdef int resume(self, Link link) except -1:
@@ -413,6 +430,9 @@ cdef class Outboxes:
             link.span_length -= written
         if link.span_length == 0 and link.backlog_head == link.backlog_tail:
             self.release(link)
+            if link.waiters is not None:
+                self.deferred.extend(link.waiters)
+                link.waiters = None
             if link.flags & WANTS_WRITE:
                 self.weigh(link, before)
                 link.flags &= ~(<uint32_t> WANTS_WRITE)
@@ -531,7 +551,7 @@ cdef class Outboxes:
         if self.now >= self.window_ends:
             self.judge_receivers()
             self.start_window()
-        if self.congested or self.fair_total > BUDGET // 2:
+        if self.congested or self.full_logs or self.fair_total > BUDGET // 2:
             return 0
         waiting = self.paused
         self.paused = []
@@ -560,7 +580,7 @@ cdef class Outboxes:
         cdef itimerspec moment
         cdef double seconds = WINDOW_SECONDS
         memset(&moment, 0, sizeof(moment))
-        if self.paused and not self.congested and self.fair_total <= BUDGET // 2:
+        if self.paused and not self.congested and not self.full_logs and self.fair_total <= BUDGET // 2:
             seconds = 0
         elif self.paused:
             seconds = min(seconds, self.window_ends - self.now)
@@ -568,4 +588,13 @@ cdef class Outboxes:
             seconds = min(seconds, self.stall_ends - self.now)
         moment.it_value.tv_nsec = max(<long> (seconds * 1e9), 1)
         timerfd_settime(self.timer, 0, &moment, NULL)
+        return 0
+
+    cdef int wake_soon(self) except -1:
+        """Have epoll wake us at once. The wait for which the timer may have been armed is taken up again after that."""
+        cdef itimerspec moment
+        memset(&moment, 0, sizeof(moment))
+        moment.it_value.tv_nsec = 1
+        timerfd_settime(self.timer, 0, &moment, NULL)
+        self.woken_early = True
         return 0

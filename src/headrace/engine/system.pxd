@@ -14,7 +14,7 @@ cdef extern from "sys/epoll.h" nogil:
     int epoll_wait(int epfd, epoll_event *events, int maxevents, int timeout)
 
 cdef extern from "time.h" nogil:
-    enum: CLOCK_MONOTONIC
+    enum: CLOCK_MONOTONIC, CLOCK_REALTIME
     cdef struct timespec:
         long tv_sec
         long tv_nsec

@@ -1,0 +1,84 @@
+"""The in-process client: publishes and subscribes as a client does, without a socket.
+
+Handlers run at the end of the engine's tick, in the order in which messages
+came. They may publish and subscribe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from headrace.engine.hub import Hub
+from headrace.engine.interest import Interest
+from headrace.engine.sinks import Inbox, InboxMessage
+
+Handler = Callable[[InboxMessage], None]
+
+
+class InternalClient:
+    """One is enough for a whole room: every subscription has a handler of its own."""
+
+    def __init__(self, hub: Hub, interest: Interest, on_bug: Callable[[Exception], None]) -> None:
+        self.hub = hub
+        self.interest = interest
+        self._on_bug = on_bug
+        self._inbox = Inbox(hub, interest, self._receive)
+        self._handlers: dict[bytes, Handler] = {}
+        self._handles = count(1)
+
+    def subscribe(self, subject: bytes, handler: Handler, *, queue: bytes | None = None) -> int:
+        """Returns a handle for `unsubscribe`. Raises InvalidSubject."""
+        handle = next(self._handles)
+        sid = b"%d" % handle
+        self._inbox.subscribe(subject, queue, sid)
+        self._handlers[sid] = handler
+        return handle
+
+    def unsubscribe(self, handle: int) -> None:
+        """Messages that have come but have not been handled yet are dropped."""
+        sid = b"%d" % handle
+        self._inbox.unsubscribe(sid, -1)
+        self._handlers.pop(sid, None)
+
+    def publish(
+        self, subject: bytes, payload: bytes = b"", *, reply: bytes = b"", headers: bytes = b""
+    ) -> bool:
+        """Hand a message to its receivers; whether there were any. It leaves at the end of the tick."""
+        delivered = self.hub.publish(self.interest, subject, payload, reply, headers)
+        self.hub.flush_soon()
+        return delivered
+
+    def has_interest(self, subject: bytes) -> bool:
+        return self.interest.has(subject)
+
+    def watch_interest(self, subject: bytes, callback: Callable[[bool], None]) -> None:
+        """Call back, at the end of the tick, whenever a subscription to just this subject comes or goes."""
+
+        def tell() -> None:
+            # Whoever asked may have left in the meantime.
+            if self.interest.watched.get(subject) is on_change:
+                callback(self.interest.has(subject))
+
+        def on_change() -> None:
+            self.hub.defer(tell)
+            self.hub.flush_soon()
+
+        self.interest.watched[subject] = on_change
+
+    def unwatch_interest(self, subject: bytes) -> None:
+        self.interest.watched.pop(subject, None)
+
+    def close(self) -> None:
+        self._inbox.unsubscribe_all()
+        self._handlers.clear()
+
+    def _receive(self, messages: list[InboxMessage]) -> None:
+        for message in messages:
+            handler = self._handlers.get(message.sid)
+            if handler is None:
+                continue
+            try:
+                handler(message)
+            except Exception as error:
+                self._on_bug(error)

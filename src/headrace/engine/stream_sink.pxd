@@ -1,0 +1,44 @@
+# The subscriber that appends to a stream's log. The theory is at the top of stream_sink.pyx.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from headrace.engine.hub cimport Hub
+from headrace.engine.log cimport Log
+from headrace.engine.message cimport Message
+from headrace.engine.sinks cimport Sink
+
+cdef struct Answer:
+    # One answer that waits for the disk: the reply subject, then the body, behind this head.
+    uint64_t seq                   # the message that it acknowledges; 0: the body says it all
+    uint32_t reply_length
+    uint32_t body_length
+
+cdef class Answers:
+    """A group of answers that leave together."""
+    cdef char *data
+    cdef Py_ssize_t used
+    cdef Py_ssize_t capacity
+
+    cdef int add(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                 const char *body, uint32_t body_length) except -1
+
+
+cdef class StreamSink(Sink):
+    cdef readonly Log log
+    cdef readonly object stream
+    cdef public bytes ack_prefix
+    cdef public bytes ack_suffix
+    cdef public long long max_msg_size     # -1: no limit
+    cdef public bint no_ack
+    cdef public bint direct
+    cdef public int64_t duplicate_window   # ns; 0: none
+    cdef public bytes last_msg_id
+    cdef dict msg_ids                      # Nats-Msg-Id -> sequence
+    cdef object msg_id_order               # deque of (time, id, sequence), oldest first
+    cdef Answers waiting                   # of this tick
+    cdef bint full                         # publishers wait for the disk
+
+    cdef int _forget_old_ids(self, int64_t now) except -1
+    cdef int _hand_over(self, Message *message) except -1
+    cdef int _make_publishers_wait(self) except -1
+    cdef int _send(self, Answers group) except -1

@@ -1,0 +1,297 @@
+"""From a publish to its acknowledgement: the subscriber that appends to a stream's log.
+
+    take      a message of a subject of the stream is appended to the log, and its answer is noted
+    settle    at the end of the tick the log hands what was appended to the committer, as one group
+    _on_group the group is on disk (or is not): its answers leave
+
+No Python runs per message on this way. What the C path cannot decide goes to `stream.on_publish`, at once, so that
+the order of messages is kept: whatever carries a `Nats-` header other than Nats-Msg-Id, whatever the log refuses,
+and everything if the stream has a feature that needs it (`direct` is False then).
+
+An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group is told so.
+"""
+
+from collections import deque
+
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from headrace.engine.grammar cimport write_decimal
+from headrace.engine.hub cimport Hub
+from headrace.engine.interest cimport Interest, Subscription
+from headrace.engine.log cimport Log
+from headrace.engine.message cimport Message
+from headrace.engine.outboxes cimport Link
+from headrace.engine.sinks cimport Sink
+from headrace.engine.system cimport *
+
+cdef enum HeaderKind:
+    PLAIN                          # nothing in the headers concerns the stream
+    IDENTIFIED                     # only a Nats-Msg-Id
+    SPECIAL                        # something that Python decides
+
+DEF MAX_SUBJECT = 65535
+cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
+
+
+cdef int64_t wall_clock() noexcept:
+    cdef timespec moment
+    clock_gettime(CLOCK_REALTIME, &moment)
+    return moment.tv_sec * <int64_t> 1_000_000_000 + moment.tv_nsec
+
+
+cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **value, Py_ssize_t *value_length) noexcept:
+    """Look through a header block for what concerns the stream, and find the value of a Nats-Msg-Id."""
+    cdef const char *at = headers
+    cdef const char *end = headers + length
+    cdef const char *line_end
+    cdef HeaderKind kind = PLAIN
+    while at < end:
+        line_end = <const char *> memchr(at, c'\n', end - at)
+        if line_end == NULL:
+            break
+        # nats-server finds a header wherever its name follows a line end; names are case-sensitive there.
+        if line_end - at > 5 and memcmp(at, b'Nats-', 5) == 0:
+            if kind == PLAIN and line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
+                kind = IDENTIFIED
+                at += 12
+                while at < line_end and at[0] == c' ':
+                    at += 1
+                value[0] = at
+                value_length[0] = line_end - at
+                if value_length[0] and (line_end - 1)[0] == c'\r':
+                    value_length[0] -= 1
+            else:
+                return SPECIAL
+        at = line_end + 1
+    return kind
+
+
+cdef class Answers:
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    cdef int add(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                 const char *body, uint32_t body_length) except -1:
+        cdef Py_ssize_t needed = self.used + sizeof(Answer) + reply_length + body_length
+        cdef void *grown
+        cdef Answer head
+        if needed > self.capacity:
+            grown = PyMem_Realloc(self.data, max(needed, 2 * self.capacity, 4096))
+            if grown == NULL:
+                raise MemoryError
+            self.data = <char *> grown
+            self.capacity = max(needed, 2 * self.capacity, 4096)
+        head.seq = seq
+        head.reply_length = reply_length
+        head.body_length = body_length
+        memcpy(self.data + self.used, &head, sizeof(Answer))
+        memcpy(self.data + self.used + sizeof(Answer), reply, reply_length)
+        memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
+        self.used = needed
+        return 0
+
+
+cdef class StreamSink(Sink):
+    """See stream_sink.pyi for what a stream sets and what it is asked."""
+
+    def __init__(self, Hub hub, Interest interest, Log log not None, stream):
+        self.log = log
+        self.stream = stream
+        self.ack_prefix = b'{"seq":'
+        self.ack_suffix = b''
+        self.max_msg_size = -1
+        self.direct = True
+        self.last_msg_id = b''
+        self.msg_ids = {}
+        self.msg_id_order = deque()
+        self.waiting = Answers.__new__(Answers)
+
+    # -- while the route is walked --------------------------------------------------------------------------------
+
+    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+        cdef const char *value = NULL
+        cdef Py_ssize_t value_length = 0
+        cdef HeaderKind kind = PLAIN
+        cdef int64_t now
+        cdef uint64_t seq
+        cdef bytes msg_id = None
+        if not self.direct or (self.max_msg_size >= 0 and message.size > self.max_msg_size) \
+                or message.subject_length > MAX_SUBJECT:
+            return self._hand_over(message)
+        if message.header_length:
+            kind = classify(message.payload, message.header_length, &value, &value_length)
+            if kind == SPECIAL:
+                return self._hand_over(message)
+        now = wall_clock()
+        if kind == IDENTIFIED:
+            msg_id = value[:value_length]
+            self.last_msg_id = msg_id
+            if self.duplicate_window:
+                self._forget_old_ids(now)
+                found = self.msg_ids.get(msg_id)
+                if found is not None:
+                    self.answer_duplicate(message.reply[:message.reply_length], found)
+                    return 0
+        seq = self.log.store(message.subject, message.subject_length, message.payload,
+                             <uint32_t> message.header_length, message.size, now)
+        if seq == 0:
+            return self._hand_over(message)
+        if msg_id is not None and self.duplicate_window:
+            self.msg_ids[msg_id] = seq
+            self.msg_id_order.append((now, msg_id, seq))
+        if message.reply_length and not self.no_ack:
+            self.waiting.add(seq, message.reply, message.reply_length, NULL, 0)
+        if self.log.backlog() > FULL_LOG:
+            self._make_publishers_wait()
+        return self.note()
+
+    cdef int _make_publishers_wait(self) except -1:
+        (<Hub> self.hub).overran = True      # whoever published this
+        if not self.full:
+            self.full = True
+            self.hub.full_logs += 1
+            self.log.when_committed(self._let_publishers_go)
+        return 0
+
+    def _let_publishers_go(self, failure):
+        if failure is None and self.log.backlog() > FULL_LOG:
+            self.log.when_committed(self._let_publishers_go)
+            return
+        self.full = False
+        self.hub.full_logs -= 1
+        self.hub.wake_soon()
+
+    cdef int _hand_over(self, Message *message) except -1:
+        cdef Py_ssize_t header = message.header_length
+        self.stream.on_publish(message.subject[:message.subject_length], message.reply[:message.reply_length],
+                               message.payload[:header], message.payload[header:message.size])
+        return self.note()
+
+    # -- for the stream ---------------------------------------------------------------------------------------------
+
+    def acknowledge(self, bytes reply not None, uint64_t seq):
+        """The usual answer for a stored message, once it is on disk."""
+        if reply and not self.no_ack:
+            self.waiting.add(seq, reply, <uint32_t> len(reply), NULL, 0)
+            self.note()
+
+    def answer(self, bytes reply not None, bytes body not None):
+        """Send `body` once everything that was appended so far is on disk."""
+        if reply and not self.no_ack:
+            self.waiting.add(0, reply, <uint32_t> len(reply), body, <uint32_t> len(body))
+            self.note()
+
+    def answer_duplicate(self, bytes reply not None, uint64_t seq):
+        self.answer(reply, b'%b%d%b,"duplicate": true}' % (self.ack_prefix, seq, self.ack_suffix))
+
+    def find(self, bytes msg_id not None):
+        """The sequence under which a message with this id was stored within the window; 0: none."""
+        self._forget_old_ids(wall_clock())
+        return self.msg_ids.get(msg_id, 0)
+
+    def remember(self, bytes msg_id not None, uint64_t seq, int64_t time):
+        """Call it in the order of time."""
+        self.last_msg_id = msg_id
+        if self.duplicate_window:
+            self.msg_ids[msg_id] = seq
+            self.msg_id_order.append((time, msg_id, seq))
+
+    def forget(self, bytes msg_id not None):
+        self.msg_ids.pop(msg_id, None)
+
+    def forget_all(self):
+        self.msg_ids.clear()
+        self.msg_id_order.clear()
+
+    @property
+    def remembered(self):
+        """How many ids are in the window."""
+        self._forget_old_ids(wall_clock())
+        return len(self.msg_ids)
+
+    cdef int _forget_old_ids(self, int64_t now) except -1:
+        cdef int64_t oldest = now - self.duplicate_window
+        order = self.msg_id_order
+        while order:
+            time, msg_id, seq = order[0]
+            if <int64_t> time > oldest:
+                break
+            order.popleft()
+            if self.msg_ids.get(msg_id) == seq:
+                del self.msg_ids[msg_id]
+        return 0
+
+    # -- at the end of the tick ---------------------------------------------------------------------------------------
+
+    def settle(self):
+        cdef Answers group = self.waiting
+        self.noted = False
+        self.log.commit()
+        if group.used:
+            self.waiting = Answers.__new__(Answers)
+            self.log.when_committed(lambda failure: self._on_group(group, failure))
+
+    def _on_group(self, Answers group, failure):
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        if failure is None:
+            self._send(group)
+            self.hub.flush_soon()
+            return
+        # What the failed group had stored is not there: its ids may come again.
+        for _, msg_id, seq in list(self.msg_id_order):
+            if seq > self.log.committed_seq:
+                self.msg_ids.pop(msg_id, None)
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            reply = (<char *> (head + 1))[:head.reply_length]
+            at += sizeof(Answer) + head.reply_length + head.body_length
+            self.stream.on_store_failure(reply, failure)
+        self.hub.flush_soon()
+
+    cdef int _send(self, Answers group) except -1:
+        """Publish the answers of a group that is on disk."""
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        cdef Message message
+        cdef char text[512]
+        cdef Py_ssize_t prefix = len(self.ack_prefix), suffix = len(self.ack_suffix), length
+        if prefix + suffix + 32 > 512:
+            return self._send_slowly(group)
+        memcpy(text, <const char *> self.ack_prefix, prefix)
+        message.reply = NULL
+        message.reply_length = 0
+        message.header_length = 0
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            message.subject = <const char *> (head + 1)
+            message.subject_length = head.reply_length
+            if head.seq:
+                length = prefix + write_decimal(text + prefix, head.seq)
+                memcpy(text + length, <const char *> self.ack_suffix, suffix)
+                length += suffix
+                text[length] = c'}'
+                message.payload = text
+                message.size = length + 1
+            else:
+                message.payload = message.subject + head.reply_length
+                message.size = head.body_length
+            (<Hub> self.hub).send_once(self.interest, &message)
+            at += sizeof(Answer) + head.reply_length + head.body_length
+        return 0
+
+    def _send_slowly(self, Answers group):
+        """The same where the stream's name is too long for the buffer."""
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            reply = (<char *> (head + 1))[:head.reply_length]
+            body = (<char *> (head + 1) + head.reply_length)[:head.body_length]
+            if head.seq:
+                body = b'%b%d%b}' % (self.ack_prefix, head.seq, self.ack_suffix)
+            (<Hub> self.hub).publish(self.interest, reply, body)
+            at += sizeof(Answer) + head.reply_length + head.body_length
+        return 0
