@@ -106,6 +106,8 @@ def _read_field(word: str, bounds: Bounds) -> Field:
             found, star = _read_range(expression, bounds)
             values |= found
             is_star |= star
+    if not values:
+        raise ValueError(f"empty field: {word}")
     return Field(frozenset(values), is_star)
 
 

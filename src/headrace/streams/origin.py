@@ -36,7 +36,8 @@ UNHEARD = -1
 class Origin:
     """Reads the stream that `config` names.
 
-    `begin` says where to start, when it is found; `take` takes a message, or returns False to be given it again.
+    `begin` says where to start, when it is found; `take` takes a message, or returns False to be given
+    it again.
     """
 
     def __init__(
