@@ -6,6 +6,11 @@ from tests.interop import (
     sessions_delivery,
     sessions_grammar,
     sessions_headers,
+    sessions_js_broken,
+    sessions_js_consumers,
+    sessions_js_delivery,
+    sessions_js_features,
+    sessions_js_messages,
     sessions_js_streams,
     sessions_limits,
     sessions_permissions,
@@ -32,6 +37,11 @@ LATER_TOPICS: dict[str, list[Session]] = {
 
 STREAM_TOPICS: dict[str, list[Session]] = {
     "streams": sessions_js_streams.SESSIONS,
+    "messages": sessions_js_messages.SESSIONS,
+    "consumers": sessions_js_consumers.SESSIONS,
+    "deliveries": sessions_js_delivery.SESSIONS,
+    "features": sessions_js_features.SESSIONS,
+    "broken requests": sessions_js_broken.SESSIONS,
 }
 
 # Whether headrace has streams. Until then these sessions are only played by name, and not by pytest.

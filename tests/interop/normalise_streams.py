@@ -23,9 +23,13 @@ DURATIONS = frozenset({"active", "pause_remaining", "rtt", "ack_time"})
 IDS = frozenset({"id", "server", "server_id", "leader", "pinned_client_id"})
 NAMES = frozenset({"name", "consumer", "durable_name"})
 
+WRAPPED = frozenset({"request", "response"})  # JSON within a string of JSON
+
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 _ACK = re.compile(rb"\$JS\.ACK\.([^.\s]+)\.([^.\s]+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)")
-_MESSAGE = re.compile(rb"(H?)MSG (\S+) (\S+) (?:(\S+) )??(?:(\d+) )?(\d+)\r\n")
+# An empty reply leaves two blanks behind: nats-server answers a few requests that way.
+_MESSAGE = re.compile(rb"MSG (\S+) (\S+) (?:(\S+) | )?(\d+)\r\n")
+_MESSAGE_WITH_HEADERS = re.compile(rb"HMSG (\S+) (\S+) (?:(\S+) | )?(\d+) (\d+)\r\n")
 _HEADERS = (
     (re.compile(rb"(?im)^(Nats-Time-Stamp: ).*?\r$"), rb"\1<time>\r"),
     (re.compile(rb"(?im)^(Nats-Pin-Id: ).*?\r$"), rb"\1<id>\r"),
@@ -42,12 +46,13 @@ class StreamsNormaliser:
         return b"".join(sorted(shown) if any_order else shown)
 
     def _frame(self, frame: bytes) -> bytes:
-        head = _MESSAGE.match(frame)
+        plain, with_headers = _MESSAGE.match(frame), _MESSAGE_WITH_HEADERS.match(frame)
+        head = with_headers or plain
         if head is None:
             return frame
-        with_headers, subject, sid, reply, header_size, _ = head.groups()
+        subject, sid, reply = head.group(1, 2, 3)
         body = frame[head.end() : -2]
-        size = int(header_size or 0) if with_headers else 0
+        size = int(head.group(4)) if with_headers else 0
         headers, payload = body[:size], body[size:]
         for pattern, replacement in _HEADERS:
             headers = pattern.sub(replacement, headers)
@@ -92,6 +97,8 @@ class StreamsNormaliser:
             return "<duration>"
         if key in IDS and isinstance(value, str | int):
             return f"<{key}>"
+        if key in WRAPPED and isinstance(value, str) and value.startswith("{"):
+            return self._value(key, json.loads(value))
         if key in NAMES and isinstance(value, str):
             return self._name(value)
         return value

@@ -101,7 +101,9 @@ async def configurations(play: Recorder) -> None:
 
 
 async def limits_of_the_stream(play: Recorder) -> None:
-    await play.stream(consumer_limits={"max_ack_pending": 10, "inactive_threshold": 5 * SECOND}, max_consumers=2)
+    await play.stream(
+        consumer_limits={"max_ack_pending": 10, "inactive_threshold": 5 * SECOND}, max_consumers=2
+    )
     await play.consumer("A", **EXPLICIT)
     await play.consumer("B", max_ack_pending=11, **EXPLICIT)
     await play.consumer("B", inactive_threshold=6 * SECOND, **EXPLICIT)

@@ -62,7 +62,11 @@ async def flow_control(play: Recorder) -> None:
     await play.stream()
     await play.listen("out")
     await play.consumer(
-        deliver_subject="out", flow_control=True, max_ack_pending=-1, idle_heartbeat=30_000 * MILLISECOND, **EXPLICIT
+        deliver_subject="out",
+        flow_control=True,
+        max_ack_pending=-1,
+        idle_heartbeat=30_000 * MILLISECOND,
+        **EXPLICIT,
     )
     for _ in range(3):
         await play.publish("s.a", payload=b"x" * 500_000)

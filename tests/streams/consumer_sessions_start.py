@@ -1,4 +1,4 @@
-"""Sessions about deliver policies, filters and priorities, played to both servers by test_consumer_sessions.py."""
+"""Sessions about deliver policies, filters and priorities, for test_consumer_sessions.py."""
 
 from __future__ import annotations
 

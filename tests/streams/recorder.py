@@ -1,7 +1,8 @@
-"""Plays the same requests to two servers and keeps the answers, without what must differ: ids, times, names.
+"""Plays the same requests to two servers and keeps the answers, without what must differ: ids, times,
+names.
 
-A session is an async function that gets a `Recorder`. What it asks and receives is written down line by line; the
-lines of both servers are compared by the tests.
+A session is an async function that gets a `Recorder`. What it asks and receives is written down line by
+line; the lines of both servers are compared by the tests.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Recorder:
         error = json.loads(answer.data).get("error")
         assert error is None, error
 
-    async def consumer(self, name: str = "C", *, action: str = "", pedantic: bool = False, **config: Any) -> Any:
+    async def consumer(
+        self, name: str = "C", *, action: str = "", pedantic: bool = False, **config: Any
+    ) -> Any:
         """Create or update a consumer of stream S the way that newer clients do."""
         body = {"stream_name": "S", "config": {"name": name, **config}, "action": action}
         if pedantic:
@@ -74,7 +77,9 @@ class Recorder:
     async def info(self, name: str = "C") -> Any:
         return await self.ask(f"CONSUMER.INFO.S.{name}")
 
-    async def publish(self, *subjects: str, payload: bytes = b"x", headers: dict[str, str] | None = None) -> None:
+    async def publish(
+        self, *subjects: str, payload: bytes = b"x", headers: dict[str, str] | None = None
+    ) -> None:
         """Store one message on each subject."""
         for subject in subjects:
             await self.client.request(subject, payload, timeout=WAIT_SECONDS, headers=headers)

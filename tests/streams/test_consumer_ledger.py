@@ -69,6 +69,14 @@ def test_giving_up_keeps_the_count_of_deliveries() -> None:
     ledger.redelivered[1] = 3
     ledger.give_up(1)
     assert ledger.redelivered == {1: 3}
+    assert ledger.floor == (0, 0)
+
+
+def test_giving_up_after_the_floor_has_moved() -> None:
+    ledger = Ledger({})
+    deliver(ledger, [1, 2])
+    ledger.acknowledge(1)
+    ledger.give_up(2)
     assert ledger.floor == (1, 1)
 
 

@@ -18,7 +18,16 @@ def parse(body: bytes) -> PullRequest:
 
 @pytest.mark.parametrize(
     ("body", "batch"),
-    [(b"", 1), (b"  ", 1), (b"5", 5), (b" 12 \r\n", 12), (b"-3", -3), (b"abc", 1), (b'{"batch":7}', 7), (b"{}", 0)],
+    [
+        (b"", 1),
+        (b"  ", 1),
+        (b"5", 5),
+        (b" 12 \r\n", 12),
+        (b"-3", -3),
+        (b"abc", 1),
+        (b'{"batch":7}', 7),
+        (b"{}", 0),
+    ],
 )
 def test_a_body_says_how_many(body: bytes, batch: int) -> None:
     assert parse(body).batch == batch

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from headrace.config.durations import parse_duration
 from headrace.streams.config import Wire
 from headrace.streams.consumer_core import Core
+from headrace.streams.consumer_json import unmarshal
 from headrace.streams.consumer_rules import sampling_percent
 from headrace.streams.errors import ApiError
-from headrace.streams.json_requests import decode
 from headrace.streams.wire_types import Duration
 
 ACK = (b"", b"+ACK", b"+OK")
@@ -40,18 +40,21 @@ class Acks:
     def on_acks(self, acks: list[Ack]) -> None:
         core, ledger = self._core, self._core.ledger
         was_full, queued = core.is_full, len(ledger.queue)
-        core.ledger.last_ack = core.now()
         sampled = self._sampled()
         is_plain = core.config.ack_policy == "explicit" and core.acknowledged is None and not sampled
         beyond = core.cursor.next_seq
+        acknowledged = False
         for seq, consumer_seq, deliveries, body, reply in acks:
             if is_plain and body in ACK:
                 if seq < beyond:
+                    acknowledged = True
                     ledger.acknowledge(seq)
                     if reply:
                         core.client.publish(reply)
             else:
                 self._handle(seq, consumer_seq, deliveries, body, reply)
+        if acknowledged:
+            ledger.last_ack = core.now()
         core.changed()
         if was_full or len(ledger.queue) > queued:
             self._pump()
@@ -90,6 +93,7 @@ class Acks:
             if consumer_seq <= floor_consumer or seq <= floor_stream:
                 return True
             done = ledger.acknowledge_up_to(seq, consumer_seq)
+        ledger.last_ack = core.now()
         if core.acknowledged is not None:
             for each in done:
                 core.acknowledged(each)
@@ -114,7 +118,7 @@ class Acks:
         """Nanoseconds. None, for a plain refusal, if they make no sense."""
         try:
             if argument.startswith(b"{"):
-                return decode(argument, NakOptions, strict=False).delay
+                return unmarshal(argument, NakOptions).delay
             return round(parse_duration(argument.decode()) * NANOSECONDS)
         except (ApiError, ValueError):
             name = f"$G > {self._core.stream} > {self._core.name}"

@@ -129,7 +129,8 @@ class Consumer:
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
         self._on_change()
-        self.delivery.pump()
+        # the answer to whoever created it goes first
+        asyncio.get_running_loop().call_soon(self.wake)
 
     def stop(self) -> None:
         """End, but keep the state for the next start."""
@@ -350,6 +351,7 @@ class Consumer:
         gone = [seq for seq in ledger.pending if log.get(seq) is None]
         for seq in gone:
             ledger.acknowledge(seq)
+            ledger.last_ack = core.now()
         for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
             del ledger.redelivered[seq]
         core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)

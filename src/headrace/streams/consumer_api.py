@@ -15,9 +15,10 @@ from headrace.streams.api import Request, Route
 from headrace.streams.config import CreateConsumerRequest, Wire
 from headrace.streams.consumer_create import create_consumer, update_consumer
 from headrace.streams.consumer_info import ConsumerInfo, set_required_level, with_versions
+from headrace.streams.consumer_json import unmarshal
 from headrace.streams.consumer_rules import GROUP_NAME
 from headrace.streams.errors import api_error
-from headrace.streams.formats import format_time, parse_time
+from headrace.streams.formats import ZERO_TIME, format_time, parse_time
 from headrace.streams.json_requests import decode
 from headrace.streams.wire_types import Int, Time
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 NAMES_LIMIT = 1024
 LIST_LIMIT = 256
 NO_PAGE = {"total": 0, "offset": 0, "limit": 0, "consumers": []}
+NO_PAUSE = {"paused": False, "pause_until": ZERO_TIME}
 
 
 class PageRequest(Wire):
@@ -174,7 +176,7 @@ async def on_pause(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
 
 
 def on_unpin(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
-    body = decode(request.payload, UnpinRequest, strict=False)
+    body = unmarshal(request.payload, UnpinRequest)
     if not body.group:
         raise api_error("invalid_json", err="consumer group not specified")
     if not GROUP_NAME.fullmatch(body.group):
@@ -195,6 +197,6 @@ ROUTES = (
     Route("CONSUMER.LIST.*", "consumer_list_response", on_list, NO_PAGE),
     Route("CONSUMER.NAMES.*", "consumer_names_response", on_names, NO_PAGE),
     Route("CONSUMER.DELETE.*.*", "consumer_delete_response", on_delete),
-    Route("CONSUMER.PAUSE.*.*", "consumer_pause_response", on_pause),
+    Route("CONSUMER.PAUSE.*.*", "consumer_pause_response", on_pause, NO_PAUSE),
     Route("CONSUMER.UNPIN.*.*", "consumer_unpin_response", on_unpin),
 )

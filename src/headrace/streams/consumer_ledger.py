@@ -105,12 +105,11 @@ class Ledger:
         return gone
 
     def give_up(self, stream_seq: int) -> None:
-        """Deliver it no more although nobody acknowledged it; `redelivered` keeps it."""
-        entry = self.pending.pop(stream_seq, None)
+        """Deliver it no more though nobody acknowledged it. `redelivered` keeps it, the floor stays."""
+        _ = self.floor  # while the oldest one is still there
+        self.pending.pop(stream_seq, None)
         self.queue.pop(stream_seq, None)
         self.delayed.pop(stream_seq, None)
-        if entry is not None:
-            self.move_floor(entry[0])
 
     def renew(self, stream_seq: int, now: int) -> bool:
         """The time to acknowledge starts again. False if it is not pending."""

@@ -10,9 +10,9 @@ from headrace.engine.sinks import InboxMessage
 from headrace.streams import headers
 from headrace.streams.config import Wire
 from headrace.streams.consumer_info import with_versions
+from headrace.streams.consumer_json import unmarshal
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import parse_time
-from headrace.streams.json_requests import decode
 from headrace.streams.wire_types import Uint64
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
     try:
         if headers.is_level_too_high(message.headers):
             raise api_error("required_api_level")
-        request = decode(message.payload, ResetRequest, strict=False) if message.payload else ResetRequest()
+        request = unmarshal(message.payload, ResetRequest) if message.payload else ResetRequest()
         seq = _find_sequence(consumer, request.seq)
         consumer.begin_at(seq)
         info = msgspec.to_builtins(with_versions(consumer.info()))

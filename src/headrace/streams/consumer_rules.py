@@ -257,7 +257,7 @@ def _check_sampling(config: ConsumerConfig) -> None:
     if config.sample_freq and sampling_percent(config.sample_freq) is None:
         text = config.sample_freq.removesuffix("%")
         complaint = (
-            "%!s(<nil>)" if re.fullmatch(r"-\d+", text) else f'strconv.Atoi: parsing "{text}": invalid syntax'
+            "<nil>" if re.fullmatch(r"-\d+", text) else f'strconv.Atoi: parsing "{text}": invalid syntax'
         )
         raise api_error("consumer_invalid_sampling", err=complaint)
 

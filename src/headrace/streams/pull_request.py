@@ -11,8 +11,8 @@ import msgspec
 
 from headrace.config.durations import format_duration
 from headrace.streams.config import ConsumerConfig, Wire
+from headrace.streams.consumer_json import PREFIX, unmarshal
 from headrace.streams.errors import ApiError
-from headrace.streams.json_requests import decode
 from headrace.streams.wire_types import Duration, Int, Int64
 
 NANOSECONDS = 1_000_000_000
@@ -111,9 +111,9 @@ def _decode(text: bytes) -> PullBody:
     except msgspec.MsgspecError:
         pass  # what msgspec refuses, Go may take; if not, it has an own way to say so
     try:
-        return decode(text, PullBody, strict=False)
+        return unmarshal(text, PullBody)
     except ApiError as error:
-        reason = error.description.removeprefix("invalid JSON: ").replace(f"field {PullBody.go_name}.", "field .")
+        reason = error.description.removeprefix(PREFIX).replace(f"field {PullBody.go_name}.", "field .")
         raise BadPull(400, f"Bad Request - {reason}") from error
 
 
