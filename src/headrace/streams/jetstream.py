@@ -80,6 +80,14 @@ class JetStream:
         return self.options.jetstream_strict
 
     @property
+    def api_total(self) -> int:
+        return self.account.api_total
+
+    @property
+    def api_errors(self) -> int:
+        return self.account.api_errors
+
+    @property
     def max_payload(self) -> int:
         return self.hub.max_payload
 
