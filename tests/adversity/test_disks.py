@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,10 @@ FAILING_FSYNC = r"""
 #include <unistd.h>
 /* Once the file FSYNC_FAILS_WHEN exists, no descriptor can be synced. */
 #include <stdlib.h>
-static int fails(void) { const char *path = getenv("FSYNC_FAILS_WHEN"); return path && access(path, F_OK) == 0; }
+static int fails(void) {
+    const char *path = getenv("FSYNC_FAILS_WHEN");
+    return path && access(path, F_OK) == 0;
+}
 int fsync(int fd) {
     if (fails()) { errno = EIO; return -1; }
     return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
@@ -102,9 +104,8 @@ def test_a_full_disk_is_told_to_publishers_and_recovered_from(tmp_path: Path) ->
         full = len(record.acknowledged)
         check(record, stored_messages(server.port))  # reading works on a full disk
         ballast.unlink()
-        connection = Connection(server.port)
-        assert "error" not in connection.request("$JS.API.STREAM.PURGE.CRASH", {"keep": 10})
-        connection.close()
+        with Connection(server.port) as connection:
+            assert "error" not in connection.request("$JS.API.STREAM.PURGE.CRASH", {"keep": 10})
         kept = min(stored_messages(server.port))
         for _ in range(50):
             record.publish(server.port, count=1)
@@ -117,10 +118,11 @@ def test_a_full_disk_is_told_to_publishers_and_recovered_from(tmp_path: Path) ->
             check(record, stored_messages(again.port), first=kept)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_store_directory_that_cannot_be_written_is_a_clear_failure(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
-    with pytest.raises(RuntimeError, match="storage directory is not a directory"):
-        with running_server("headrace", flags=["-js", "-sd", str(blocked)]):
-            pass
+    with (
+        pytest.raises(RuntimeError, match="storage directory is not a directory"),
+        running_server("headrace", flags=["-js", "-sd", str(blocked)]),
+    ):
+        pass

@@ -18,31 +18,26 @@ LONG_KILLS = 200
 LONGEST_LIFE_SECONDS = 0.4
 
 
-def kill_while_publishing(directory: Path, record: Record, life: float) -> None:
-    """Start the server, publish to it, and kill it after a while; returns when both are gone."""
-    with running_server("headrace", flags=["-js", "-sd", str(directory)]) as server:
-        publishing = threading.Thread(target=record.publish, args=(server.port,))
-        publishing.start()
-        time.sleep(life)
-        server.process.kill()
-        publishing.join()
-
-
 def survive_kills(directory: Path, kills: int, say: Callable[[str], None]) -> None:
     """The whole test. The seed is printed, so that a failure can be looked at again."""
     seed = random.randrange(1 << 32)
     say(f"seed {seed}")
     chance = random.Random(seed)
     record = Record()
-    with running_server("headrace", flags=["-js", "-sd", str(directory)]) as server:
-        create_stream(server.port)
     checked = 0
-    for _ in range(kills):
-        kill_while_publishing(directory, record, chance.uniform(0.02, LONGEST_LIFE_SECONDS))
-        with running_server("headrace", flags=["-js", "-sd", str(directory)]) as server:
+    flags = ["-js", "-sd", str(directory)]
+    for life in range(kills):
+        with running_server("headrace", flags=flags) as server:
+            if life == 0:
+                create_stream(server.port)
             check(record, stored_messages(server.port, checked + 1), first=checked + 1)
-        checked = max(record.acknowledged, default=0)
-    with running_server("headrace", flags=["-js", "-sd", str(directory)]) as server:
+            checked = max(record.acknowledged, default=0)
+            publishing = threading.Thread(target=record.publish, args=(server.port,))
+            publishing.start()
+            time.sleep(chance.uniform(0.02, LONGEST_LIFE_SECONDS))
+            server.process.kill()
+            publishing.join()
+    with running_server("headrace", flags=flags) as server:
         check(record, stored_messages(server.port))
     say(f"{kills} kills, {len(record.acknowledged)} acknowledged messages, 0 lost, 0 altered")
     assert len(record.acknowledged) > kills, "hardly anything was published"

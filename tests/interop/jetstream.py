@@ -62,7 +62,8 @@ def consumer(stream: str, name: str, *, action: str = "", messages: int = 1, **c
     if config["durable_name"] is None:
         del config["durable_name"]
     body = {"stream_name": stream, "config": config, **({"action": action} if action else {})}
-    return api(f"CONSUMER.CREATE.{stream}.{name}", body, messages)
+    # What it delivers may overtake the answer.
+    return api(f"CONSUMER.CREATE.{stream}.{name}", body, messages, any_order=messages > 1)
 
 
 def consumer_info(stream: str, name: str) -> Step:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 from tests.interop.normalise import split_frames
 from tests.interop.session import connect_line, pub
 from tests.interop.wire import Wire
 from tests.servers import Server
+
+REMOVAL_SECONDS = 5.0
+POLL_SECONDS = 0.001
 
 
 def delete_streams(server: Server) -> None:
@@ -20,6 +25,17 @@ def delete_streams(server: Server) -> None:
         for name in names:
             _ask(wire, b"$JS.API.STREAM.DELETE." + name.encode())
     wire.hang_up()
+    command = server.process.args
+    assert isinstance(command, list)
+    if command[0].endswith("nats-server"):
+        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", "$G"))
+
+
+def _wait_until_removed(account: Path) -> None:
+    """nats-server removes files after its answer; a stream that is created before that finds them again."""
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while account.exists() and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
 def _ask(wire: Wire, subject: bytes) -> dict[str, list[str]]:

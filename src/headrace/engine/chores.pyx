@@ -14,7 +14,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from headrace.engine.committer cimport INDEX, REWRITE, UNLINK, hand_over
+from headrace.engine.committer cimport INDEX, REWRITE, UNLINK
 from headrace.engine.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.segments cimport (
     ABSENT, SEGMENT_HEAD, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_segment, new_segment,
@@ -156,10 +156,7 @@ cdef int finish_chore(Log log, Job *job) except -1:
             log.segments[k].given_up = log.segments[k].given_up or log.segments[k].live == 0
     free(job.keep)
     job.keep = NULL
-    if log.tidy_due and log.failure is None and log.opened and not log.has_pending() \
-            and not log.commit_job.under_way and plan_chore(log):
-        hand_over(log.committer, log.chore)
-    return 0
+    return log._tidy()
 
 
 cdef int drop(Log log, uint32_t place) except -1:

@@ -61,6 +61,7 @@ cdef class Log(Store):
     cdef bint _try_again(self) except -1
     cdef int _commit_memory(self) except -1
     cdef int _committed(self) except -1
+    cdef int _tidy(self) except -1
     cdef int _failed(self, int error, bint final) except -1
     cdef int _call(self, list callbacks, object failure) except -1
     cdef void _reset(self) noexcept

@@ -157,9 +157,7 @@ cdef class Log(Store):
         found = recover(self)
         self.opened = True
         self.damages.extend(found)
-        if plan_chore(self):
-            self.chore_planned = False
-            hand_over(self.committer, self.chore)
+        self._tidy()
         return found
 
     def close(self):
@@ -171,8 +169,8 @@ cdef class Log(Store):
         while self.commit_job.under_way:
             self.committer.wait_for(self.commit_job)
         self._wait_for_chores()
-        if not self.in_memory and self.failure is None and self.active != NULL and self.active.fd >= 0:
-            self._close_active()
+        if not self.in_memory and self.failure is None:
+            self._write_indexes()
         self.opened = False
         self._reset()
 
@@ -184,15 +182,21 @@ cdef class Log(Store):
         while self.sync_job.under_way:
             self.committer.wait_for(self.sync_job)
 
-    def _close_active(self):
+    def _write_indexes(self):
+        """Of the active segment, and of those that nobody came round to."""
         cdef Job job
-        if cut(self.active.fd, self.active.size) == 0 and sync_data(self.active.fd) == 0:
-            memset(&job, 0, sizeof(Job))
-            job.kind = INDEX
-            job.directory = self.path
-            job.segment = self.active
-            with nogil:
-                perform(&job)
+        cdef uint32_t k
+        memset(&job, 0, sizeof(Job))
+        job.kind = INDEX
+        job.directory = self.path
+        if self.active != NULL and self.active.fd >= 0:
+            if cut(self.active.fd, self.active.size) or sync_data(self.active.fd):
+                return
+        for k in range(self.segment_count):
+            job.segment = self.segments[k]
+            if not job.segment.indexed or job.segment == self.active:
+                with nogil:
+                    perform(&job)
 
     def destroy(self):
         """Close and delete the files, and the directory if nothing else is in it."""
@@ -679,8 +683,7 @@ cdef class Log(Store):
                 segment.live_bytes = 0
         self.index.clear()
         self.count = self.byte_count = 0
-        if self.last_seq or self.first_seq:
-            self.first_seq = self.last_seq + 1
+        self.first_seq = self.last_seq + 1
         clear_ranges(&self.removed)
         for watcher in self.watchers:
             watcher.num_pending = 0
@@ -742,8 +745,6 @@ cdef class Log(Store):
         if not self.has_pending():
             return 0
         self._log_removals()
-        if self.pending.size == 0 and self.pending.erasure_count == 0:
-            return 0
         buffer = self.flight
         self.flight = self.pending
         self.pending = buffer
@@ -819,10 +820,19 @@ cdef class Log(Store):
         # The disk goes on while Python is told.
         if self.wants_commit:
             self.commit()
+        self._tidy()
         if callbacks:
             self._call(callbacks, None)
         if self.on_committed is not None:
             self.on_committed()
+        return 0
+
+    cdef int _tidy(self) except -1:
+        """Start a chore if there is one and nothing is about to be committed (else it is planned with the next group)."""
+        if self.tidy_due and self.opened and self.failure is None and not self.chore.under_way \
+                and not self.chore_planned and not self.commit_job.under_way and not self.has_pending() \
+                and plan_chore(self):
+            hand_over(self.committer, self.chore)
         return 0
 
     cdef int _failed(self, int error, bint final) except -1:
@@ -871,15 +881,13 @@ cdef class Log(Store):
         """Call back when all that was written so far is on disk (None) or failed (the text); at once if it is."""
         if self.failure is not None:
             callback(self.failure)
-            return
-        self.commit()
-        if self.commit_job.under_way:
-            if self.wants_commit and self.has_pending():
-                self.waiting.append(callback)
-            else:
-                self.waiting_flight.append(callback)
-            return
-        callback(self.failure)
+        elif self.in_memory or self.has_pending():
+            self.waiting.append(callback)
+            self.commit()
+        elif self.commit_job.under_way:
+            self.waiting_flight.append(callback)
+        else:
+            callback(None)
 
     cdef int _call(self, list callbacks, object failure) except -1:
         """Call all of them; the first exception is raised after the last one."""

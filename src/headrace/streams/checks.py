@@ -39,13 +39,13 @@ class Checks:
         self.check_record(publication)
         self.check_sealed()
         publication.headers = headers.remove(publication.headers, headers.CLIENT_INFO)
+        self.check_size(publication)
+        if len(publication.headers) > MAXIMUM_HEADER_LENGTH:
+            raise api_error("stream_header_exceeds_maximum")
         if publication.headers:
             self._check_headers(publication)
         if self.config.allow_msg_counter:
             self._count(publication)
-        self.check_size(publication)
-        if len(publication.headers) > MAXIMUM_HEADER_LENGTH:
-            raise api_error("stream_header_exceeds_maximum")
 
     def _check_headers(self, publication: Publication) -> None:
         config, log, block = self.config, self.log, publication.headers
@@ -122,3 +122,4 @@ class Checks:
         counters.count(publication, counters.read_total(self.log, publication.subject))
         if len(publication.headers) + len(publication.payload) > self.max_payload:
             raise api_error("stream_message_exceeds_maximum")
+        self.check_size(publication)

@@ -143,7 +143,7 @@ class FastBatches:
         return order
 
     def _start(self, order: Order) -> _Batch:
-        if order.seq != 1:
+        if order.seq != 1 or order.operation == PING:
             raise api_error("batch_publish_unknown_batch_id")
         if len(self._batches) >= MAXIMUM_BATCHES_PER_STREAM or _InFlight.count >= MAXIMUM_BATCHES:
             raise api_error("batch_publish_too_many_inflight")
@@ -175,7 +175,7 @@ class FastBatches:
     def _is_in_order(self, order: Order, batch: _Batch, reply: bytes) -> bool:
         """Count the message. A gap is reported; if it is not allowed, what came so far is the batch."""
         wanted = batch.last_seq + 1
-        if order.seq > wanted:
+        if order.seq != wanted:
             self._tell(reply, FlowGap(wanted, order.seq))
         if order.seq != wanted and not (batch.is_gap_ok and order.seq > wanted):
             self._commit(order.batch_id, batch, reply)

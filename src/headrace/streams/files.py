@@ -21,6 +21,7 @@ from headrace.streams.errors import StoreError
 MAGIC = b"headrace"
 VERSION = b"1"
 META = "meta.json"
+MESSAGES = "msgs"
 TEMPORARY_SUFFIX = ".new"
 DELETED_PREFIX = ".deleted-"
 FILE_MODE = 0o640
@@ -123,3 +124,11 @@ def list_directory(path: str) -> list[str]:
         if name.startswith(DELETED_PREFIX):
             remove_tree(os.path.join(path, name))
     return [name for name in names if not name.startswith(DELETED_PREFIX)]
+
+
+def is_leftover(directory: str) -> bool:
+    """Whether it is there only because a creation was cut short: it has no meta file and no messages."""
+    if os.path.exists(os.path.join(directory, META)):
+        return False
+    messages = os.path.join(directory, MESSAGES)
+    return not os.path.isdir(messages) or not os.listdir(messages)

@@ -9,6 +9,8 @@ from headrace.streams.writer import Writer
 from headrace.subjects.transform import Transform
 
 if TYPE_CHECKING:
+    from headrace.engine.log import Log
+    from headrace.engine.stream_sink import StreamSink
     from headrace.streams.publication import Publication
     from headrace.streams.stream import Stream
 
@@ -18,8 +20,8 @@ class Intake:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.sink = stream.sink
-        self.log = stream.log
+        self.sink: StreamSink = stream.sink
+        self.log: Log = stream.log
         self.checks = Checks(stream.config, stream.log, stream.sink, stream.jetstream.max_payload)
         self.writer = Writer(stream)
         self._transform: Transform | None = None

@@ -27,7 +27,14 @@ from headrace.streams.client_info import client_info
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.consumer_files import recover_consumers
 from headrace.streams.errors import StoreError
-from headrace.streams.files import META, child_directory, list_directory, make_directory, read_checked
+from headrace.streams.files import (
+    META,
+    child_directory,
+    is_leftover,
+    list_directory,
+    make_directory,
+    read_checked,
+)
 from headrace.streams.routes import ROUTES
 from headrace.streams.stream import Stream
 from headrace.streams.wire_types import Int64
@@ -73,6 +80,14 @@ class JetStream:
         return self.options.jetstream_strict
 
     @property
+    def api_total(self) -> int:
+        return self.account.api_total
+
+    @property
+    def api_errors(self) -> int:
+        return self.account.api_errors
+
+    @property
     def max_payload(self) -> int:
         return self.hub.max_payload
 
@@ -87,7 +102,7 @@ class JetStream:
             make_directory(self.directory)
         except OSError as error:
             raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
-        self.hub.add_source(self.committer.fileno(), self.committer.poll)
+        self.hub.add_source(self.committer.fileno(), self._on_committed)
         for name in list_directory(self.directory):
             self._recover(name)
         for stream in list(self.streams.values()):
@@ -115,6 +130,9 @@ class JetStream:
         self.hub.remove_source(self.committer.fileno())
         self.committer.close()
 
+    def _on_committed(self) -> None:
+        self.committer.poll()
+
     def _recover(self, name: str) -> None:
         directory = os.path.join(self.directory, name)
         try:
@@ -122,7 +140,7 @@ class JetStream:
             if meta.config.name != name:
                 raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
         except (StoreError, msgspec.MsgspecError) as error:
-            if _is_leftover(directory):
+            if is_leftover(directory):
                 return  # the server was killed before this stream existed
             self.log.error(f"Stream {name!r} is not available and its files are left alone: {error}")
             return
@@ -168,11 +186,3 @@ class JetStream:
         if request.payload:
             fields["request"] = text(request.payload)
         self.publish_advisory("$JS.EVENT.ADVISORY.API", "api_audit", fields)
-
-
-def _is_leftover(directory: str) -> bool:
-    """Whether it is there only because a creation was cut short: it has no meta file and no messages."""
-    if os.path.exists(os.path.join(directory, META)):
-        return False
-    messages = os.path.join(directory, "msgs")
-    return not os.path.isdir(messages) or not os.listdir(messages)

@@ -69,7 +69,7 @@ def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
 def _not_deleted(stream: Stream, seq: int) -> ApiError:
     """nats-server's file store tells apart what was there once, and its memory store does not."""
     log = stream.log
-    if stream.config.storage == "memory" or log.first_seq <= seq <= log.last_seq:
+    if stream.config.storage == "memory" or 0 < log.first_seq <= seq <= log.last_seq:
         return api_error("sequence_not_found", seq=seq)
     reason = "stream store EOF" if seq > log.last_seq else "no message found"
     return api_error("stream_msg_delete_failed", err=reason)

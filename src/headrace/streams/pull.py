@@ -32,6 +32,7 @@ class PullDelivery:
         self.queue.last_active = core.now()
         self.pins = Pins(core)
         self._last_expiry = 0
+        self._is_scheduled = False
 
     @property
     def num_waiting(self) -> int:
@@ -61,6 +62,13 @@ class PullDelivery:
         self.queue.add(request)
         if request.due:
             core.alarm.advance("pull", request.due)
+        if not self._is_scheduled:
+            # requests that came together are served together: which of them is first is up to their priorities
+            self._is_scheduled = True
+            core.later(self._pump_later)
+
+    def _pump_later(self) -> None:
+        self._is_scheduled = False
         self.pump()
 
     def _check_no_wait(self, request: PullRequest, now: int) -> None:
@@ -211,8 +219,10 @@ class PullDelivery:
             self._core.send_status(request.reply, idle_heartbeat(cursor.delivered_seq, cursor.next_seq - 1))
             request.heartbeat_due = now + request.heartbeat
 
-    def release_all(self) -> None:
-        """The consumer is deleted."""
+    def release_all(self, *, deleted: bool) -> None:
+        """The consumer is deleted, or the server stops."""
         for request in self.queue:
-            self._core.send_status(request.reply, status(409, "Consumer Deleted"))
+            rest = status_with_rest(409, "Server Shutdown", request.batch, request.max_bytes)
+            headers = status(409, "Consumer Deleted") if deleted else rest
+            self._core.send_status(request.reply, headers)
         self.queue.clear()

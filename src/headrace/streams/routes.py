@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.streams import consumer_api, message_api, stream_api
+from headrace.streams import message_api, stream_api
 from headrace.streams.account import AccountInfo
 from headrace.streams.api import Request, Route
+from headrace.streams.consumer_api import ROUTES as CONSUMER_ROUTES
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
@@ -20,5 +21,5 @@ ROUTES: tuple[Route, ...] = (
     Route("INFO", "account_info_response", account_info),
     *stream_api.ROUTES,
     *message_api.ROUTES,
-    *consumer_api.ROUTES,
+    *CONSUMER_ROUTES,
 )

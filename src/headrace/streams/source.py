@@ -69,6 +69,11 @@ class Source:
     def index_name(self) -> str:
         return f"{self._name} {self._pattern} {self._target}"
 
+    def info(self) -> dict[str, Any]:
+        """As stream info shows it, with the origin's sequence that was read last."""
+        position = self._positions.get(self.index_name)
+        return {**self.origin.info(), **({"seq": position.seq} if position else {})}
+
     def _begin(self, origin: Stream) -> int:
         self._identity = identity(origin)
         position = self._positions.get(self.index_name)
@@ -102,7 +107,7 @@ class Source:
             pass
         except ApiError:
             return False
-        self._positions.set(self.index_name, Position(message.seq, self._identity))
+        self._positions.advance(self.index_name, Position(message.seq, self._identity))
         return True
 
 
@@ -130,4 +135,4 @@ class Sources:
             source.origin.after_own_commit()
 
     def info(self) -> list[dict[str, Any]]:
-        return [source.origin.info() for source in self._sources]
+        return [source.info() for source in self._sources]

@@ -48,7 +48,7 @@ class Positions:
     def get(self, index_name: str) -> Position | None:
         return self._positions.get(index_name)
 
-    def set(self, index_name: str, position: Position) -> None:
+    def advance(self, index_name: str, position: Position) -> None:
         self._positions[index_name] = position
         self._changed = True
 

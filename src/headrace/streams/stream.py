@@ -25,6 +25,7 @@ from headrace.streams.consumer import Consumer
 from headrace.streams.direct_get import DirectGet
 from headrace.streams.errors import api_error
 from headrace.streams.expiry import Expiry
+from headrace.streams.files import MESSAGES
 from headrace.streams.formats import format_time
 from headrace.streams.ingest import Ingest
 from headrace.streams.lifetimes import has_own_ages
@@ -36,7 +37,6 @@ from headrace.subjects.grammar import decode, encode
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
 
-MESSAGES = "msgs"
 EVERYTHING = Filter(())
 
 
@@ -53,12 +53,12 @@ class Stream:
         self.directory = directory
         self.is_started = False
         self.consumers: dict[str, Consumer] = {}
-        self.log = Log(
+        self.log: Log = Log(
             os.path.join(directory, MESSAGES) if directory else None,
             committer=jetstream.committer if directory else None,
             compression=config.compression,
         )
-        self.sink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
+        self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
         self.ingest = Ingest(self)
         self._acknowledged: list[int] = []
         self._retention = Retention(self.log, self.consumers)
@@ -130,7 +130,7 @@ class Stream:
         place = f',"domain":{_json(domain)}' if domain else ""
         sink.ack_prefix = f'{{"stream":{_json(self.name)}{place},"seq":'.encode()
         sink.ack_suffix = b""
-        sink.max_msg_size = max(config.max_msg_size, 0)
+        sink.max_msg_size = config.max_msg_size
         sink.no_ack = config.no_ack
         sink.duplicate_window = config.duplicate_window
         self.ingest.configure()

@@ -12,8 +12,10 @@ from headrace.streams.api import Request, Route
 from headrace.streams.config import StreamConfig, StreamConfigRequest, Wire
 from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.files import (
+    MESSAGES,
     META,
     in_thread,
+    is_leftover,
     make_directory,
     remove_tree,
     retire_directory,
@@ -21,7 +23,7 @@ from headrace.streams.files import (
 )
 from headrace.streams.json_requests import decode
 from headrace.streams.source_rules import check_filters_at_create
-from headrace.streams.stream import MESSAGES, Stream
+from headrace.streams.stream import Stream
 from headrace.streams.stream_info import REQUIRED_LEVEL_KEY, StreamInfo, set_static_metadata
 from headrace.streams.stream_rules import check_stream_config, invalid
 from headrace.streams.update_rules import check_overlap, check_single_server, check_update
@@ -124,7 +126,9 @@ async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
 
 
 def _write_new(directory: str, config: StreamConfig, created: int) -> None:
-    """The meta file comes last: without it there is no stream."""
+    """The meta file comes last: without it there is no stream. Raises StoreError, OSError."""
+    if os.path.isdir(directory) and not is_leftover(directory):
+        raise StoreError(f"{directory} holds a stream that could not be read")
     make_directory(os.path.join(directory, MESSAGES))
     write_meta(directory, config, created)
 
