@@ -152,7 +152,7 @@ class Running:
             self.kill()
 
     def stop_cleanly(self, seconds: float) -> None:
-        """The same, but raises BenchError if it had to be killed, or died of something else than the request."""
+        """The same, but raises BenchError if it had to be killed, or died of something else."""
         if self.popen.poll() is None:
             self.stop(seconds)
             if self.popen.returncode < 0 and self.popen.returncode != -signal.SIGTERM:
