@@ -295,16 +295,16 @@ async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
         stream.log.destroy()
     else:
         try:
-            await in_thread(_retire, stream, stream.directory)
+            stream.close()  # the log belongs to this thread
+            await in_thread(_retire, stream.directory, stream.name)
         except OSError as error:
             raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     jetstream.announce(stream, "delete")
     return {"success": True}
 
 
-def _retire(stream: Stream, directory: str) -> None:
-    stream.close()
-    remove_tree(retire_directory(directory, stream.name))
+def _retire(directory: str, name: str) -> None:
+    remove_tree(retire_directory(directory, name))
 
 
 # -- what this server does not do
