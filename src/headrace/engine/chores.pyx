@@ -109,7 +109,15 @@ cdef bint plan_rewrite(Log log, uint32_t place) except -1:
     cdef Segment *segment = log.segments[place]
     cdef Ranges needed
     cdef uint32_t k, count = 0
-    cdef void *grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
+    cdef void *grown
+    log.chore.segment = segment    # so that it stays open
+    if segment.fd < 0:
+        try:
+            log.open_file(segment)
+        except OSError:
+            segment.given_up = True
+            return False
+    grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
     if grown == NULL:
         raise MemoryError
     log.chore.keep = <uint64_t *> grown
@@ -159,10 +167,16 @@ cdef int finish_chore(Log log, Job *job) except -1:
     return log._tidy()
 
 
+cdef int wait_for_sync(Log log, Segment *segment) except -1:
+    """Its file is about to be closed."""
+    while log.sync_job.under_way and log.sync_job.fd == segment.fd:
+        log.committer.wait_for(log.sync_job)
+    return 0
+
+
 cdef int drop(Log log, uint32_t place) except -1:
     cdef Segment *segment = log.segments[place]
-    while segment.fd >= 0 and log.fd_in_use() == segment.fd:
-        log.committer.wait_for(log.sync_job)
+    wait_for_sync(log, segment)
     log.drop_segment(place)
     free_segment(segment)
     return 0
@@ -194,8 +208,7 @@ cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
             log.lost(old, k)
     for k in range(log.segment_count):
         if log.segments[k] == old:
-            while old.fd >= 0 and log.fd_in_use() == old.fd:
-                log.committer.wait_for(log.sync_job)
+            wait_for_sync(log, old)
             log.segments[k] = fresh
             free_segment(old)
             break

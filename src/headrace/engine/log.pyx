@@ -715,8 +715,10 @@ cdef class Log(Store):
         self.removed.count = 0
         return 0
 
-    cdef int fd_in_use(self) noexcept:
-        return self.sync_job.fd if self.sync_job.under_way else -1
+    cdef bint is_in_use(self, Segment *segment) noexcept:
+        # While a segment is rewritten, its name may already be that of the new file: only the descriptor is the old one.
+        return self.sync_job.under_way and self.sync_job.fd == segment.fd \
+            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment
 
     # -- committing -----------------------------------------------------------------------------------------------------
 

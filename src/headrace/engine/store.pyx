@@ -171,8 +171,7 @@ cdef class Store(JobOwner):
         cdef uint32_t k
         if self.open_files >= MOST_OPEN_FILES:
             for k in range(self.segment_count):
-                if self.segments[k].fd >= 0 and self.segments[k].sealed \
-                        and self.segments[k].fd != self.fd_in_use():
+                if self.segments[k].fd >= 0 and self.segments[k].sealed and not self.is_in_use(self.segments[k]):
                     close(self.segments[k].fd)
                     self.segments[k].fd = -1
             self.open_files = 0
@@ -183,9 +182,9 @@ cdef class Store(JobOwner):
         self.open_files += 1
         return 0
 
-    cdef int fd_in_use(self) noexcept:
-        """The file of a sealed segment that a job may still sync."""
-        return -1
+    cdef bint is_in_use(self, Segment *segment) noexcept:
+        """Whether the file of a sealed segment has to stay open."""
+        return False
 
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1:
         """View the first live and committed message at or after a sequence whose subject passes. False: none."""
