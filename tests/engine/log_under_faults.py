@@ -132,7 +132,12 @@ def sync_fails(directory: str) -> str:
     assert log.failure == failure
     library.disarm()
     time.sleep(0.2)  # longer than it waits before it tries again after a full disk
-    for attempt in (lambda: log.append(b"s", b"", b"late"), lambda: log.remove(1), log.purge):
+    attempts: list[Callable[[], object]] = [
+        lambda: log.append(b"s", b"", b"late"),
+        lambda: log.remove(1),
+        log.purge,
+    ]
+    for attempt in attempts:
         try:
             attempt()
         except OSError as error:

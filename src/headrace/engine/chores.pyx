@@ -56,11 +56,8 @@ cdef bint plan_unlink(Log log) except -1:
     """All dead segments whose removals nobody needs any more."""
     cdef uint32_t k, count = 0
     cdef bint oldest = True
-    cdef Ranges needed
     cdef Segment *segment
     cdef void *grown
-    needed.items = NULL
-    needed.count = needed.capacity = 0
     grown = realloc(log.chore.numbers, (log.segment_count + 1) * sizeof(uint64_t))
     if grown == NULL:
         raise MemoryError
@@ -71,9 +68,11 @@ cdef bint plan_unlink(Log log) except -1:
             oldest = False
             continue
         if not oldest:
-            needed_removals(log, k, &needed)
-            if needed.count:
-                clear_ranges(&needed)
+            # What is needed stays so until a file goes; do not look again before that.
+            if segment.kept_at == log.epoch:
+                continue
+            if collect_needed(log, k, NULL):
+                segment.kept_at = log.epoch
                 continue
         log.chore.numbers[count] = segment.number
         count += 1
@@ -82,14 +81,15 @@ cdef bint plan_unlink(Log log) except -1:
     return count > 0
 
 
-cdef int needed_removals(Log log, uint32_t place, Ranges *needed) except -1:
-    """Those removals of a segment that speak of messages which are still in an older file."""
+cdef bint collect_needed(Log log, uint32_t place, Ranges *needed) except -1:
+    """Those removals of a segment that speak of messages which are still in an older file; NULL: whether there is one."""
     cdef Segment *segment = log.segments[place]
     cdef Segment *older
     cdef uint32_t k, other
     cdef uint64_t first, last, found
-    for k in range(segment.removals.count):
-        first = max(segment.removals.items[2 * k], log.logged_first)
+    cdef uint64_t begin = max(log.logged_first, log.segments[0].base_seq)
+    for k in range(segment.removals.count if place else 0):
+        first = max(segment.removals.items[2 * k], begin)
         last = segment.removals.items[2 * k + 1]
         if first > last:
             continue
@@ -99,10 +99,12 @@ cdef int needed_removals(Log log, uint32_t place, Ranges *needed) except -1:
                 break
             found = next_place(older, first)
             if found < older.count and seq_at(older, found) <= last:
+                if needed == NULL:
+                    return True
                 if add_range(needed, first, last) < 0:
                     raise MemoryError
                 break
-    return 0
+    return needed != NULL and needed.count > 0
 
 
 cdef bint plan_rewrite(Log log, uint32_t place) except -1:
@@ -123,7 +125,7 @@ cdef bint plan_rewrite(Log log, uint32_t place) except -1:
     log.chore.keep = <uint64_t *> grown
     needed.items = NULL
     needed.count = needed.capacity = 0
-    needed_removals(log, place, &needed)
+    collect_needed(log, place, &needed)
     for k in range(segment.count):
         if segment.offsets[k]:
             log.chore.keep[2 * count] = seq_at(segment, k)
@@ -177,6 +179,7 @@ cdef int wait_for_sync(Log log, Segment *segment) except -1:
 cdef int drop(Log log, uint32_t place) except -1:
     cdef Segment *segment = log.segments[place]
     wait_for_sync(log, segment)
+    log.epoch += 1
     log.drop_segment(place)
     free_segment(segment)
     return 0
@@ -209,6 +212,7 @@ cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
     for k in range(log.segment_count):
         if log.segments[k] == old:
             wait_for_sync(log, old)
+            log.epoch += 1
             log.segments[k] = fresh
             free_segment(old)
             break

@@ -116,6 +116,7 @@ cdef class Log(Store):
         self.probe = Window(1024)
         self.reader = Window(65536)
         self.next_number = 1
+        self.epoch = 1
         self.opened = self.in_memory
         self.max_msgs = self.max_bytes = self.max_msgs_per_subject = -1
         self.pending = <Buffer *> calloc(1, sizeof(Buffer))
