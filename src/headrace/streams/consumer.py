@@ -79,6 +79,8 @@ class Consumer:
             changed=self._on_change,
             acknowledged=None if stream.config.retention == "limits" else self._on_acknowledged,
             warn=jetstream.log.warn,
+            later=stream.later,
+            flush_soon=jetstream.hub.flush_soon,
         )
         self._writer = self._make_writer()
         self.source = Source(self.core, self._find_start(state))
@@ -134,6 +136,8 @@ class Consumer:
 
     def stop(self) -> None:
         """End, but keep the state for the next start."""
+        if not self.is_closed and isinstance(self.delivery, PullDelivery):
+            self.delivery.release_all(deleted=False)
         self._close(keep=True)
 
     def delete(self) -> None:
@@ -142,7 +146,7 @@ class Consumer:
             return
         self.core.advisories.deleted()
         if isinstance(self.delivery, PullDelivery):
-            self.delivery.release_all()
+            self.delivery.release_all(deleted=True)
         self._close(keep=False)
         self.stream.consumers.pop(self.name, None)
         self.stream.on_consumer_gone()
@@ -284,7 +288,7 @@ class Consumer:
         elif kind == "pause":
             self.core.advisories.paused(self.core.pause_until)
             delivery.pump()
-        else:  # "rate", "replay"
+        else:  # "rate", "replay", "serve"
             delivery.pump()
 
     def _schedule_pause(self) -> None:

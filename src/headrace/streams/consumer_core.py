@@ -34,6 +34,8 @@ class Core:
         changed: Callable[[], None],
         acknowledged: Callable[[int], None] | None,
         warn: Callable[[str], None],
+        later: Callable[[Callable[[], object]], None],
+        flush_soon: Callable[[], None],
     ) -> None:
         self.stream = stream
         self.name = name
@@ -50,6 +52,10 @@ class Core:
         self.acknowledged = acknowledged
         """Tells the stream that a message is done with; None if its retention does not depend on that."""
         self.warn = warn
+        self.later = later
+        """Runs something at the end of the tick."""
+        self.flush_soon = flush_soon
+        """Has messages written that were delivered outside of a tick, when a timer fired."""
 
     @property
     def is_paused(self) -> bool:
