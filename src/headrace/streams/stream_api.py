@@ -290,17 +290,18 @@ async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
     if stream.directory is None:
         stream.log.destroy()
     else:
+        # In this thread: the committer gives its jobs back to the log here, and they must not meet.
+        stream.close()
         try:
-            await in_thread(_retire, stream, stream.directory)
+            await in_thread(_retire, stream.name, stream.directory)
         except OSError as error:
             raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     jetstream.announce(stream, "delete")
     return {"success": True}
 
 
-def _retire(stream: Stream, directory: str) -> None:
-    stream.close()
-    remove_tree(retire_directory(directory, stream.name))
+def _retire(name: str, directory: str) -> None:
+    remove_tree(retire_directory(directory, name))
 
 
 # -- what this server does not do
