@@ -117,10 +117,10 @@ def is_level_too_high(headers: bytes) -> bool:
     level = text(headers, REQUIRED_API_LEVEL)
     if not level:
         return False
-    try:
-        return int(level) > API_LEVEL
-    except ValueError:
-        return True
+    digits = level[1:] if level[:1] in (b"+", b"-") else level
+    if level.startswith(b"-") and digits.isdigit():
+        return False
+    return not digits.isdigit() or len(digits) > 9 or int(digits) > API_LEVEL
 
 
 def _without_line(headers: bytes, place: int) -> bytes:
