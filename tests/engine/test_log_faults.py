@@ -54,7 +54,10 @@ def test_the_log_survives(scenario: str, library: Path, quick_path: Path) -> Non
 
 def test_a_full_disk(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=4m none {tmp_path}"
-    if os.getuid() != 0 or subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
+    if (
+        os.getuid() != 0
+        or subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode
+    ):
         pytest.skip("needs to be root, and to be allowed to mount")
     python = " ".join(command("small_disk", tmp_path))
     done = subprocess.run(

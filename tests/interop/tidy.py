@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.servers import Server
 
 REMOVAL_SECONDS = 5.0
 POLL_SECONDS = 0.001
+KEPT = ".keep"
 
 
 def delete_streams(server: Server) -> None:
@@ -28,13 +30,19 @@ def delete_streams(server: Server) -> None:
     command = server.process.args
     assert isinstance(command, list)
     if command[0].endswith("nats-server"):
-        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", "$G"))
+        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", "$G", "streams"))
 
 
-def _wait_until_removed(account: Path) -> None:
-    """nats-server removes files after its answer; a stream that is created before that finds them again."""
+def _wait_until_removed(streams: Path) -> None:
+    """nats-server removes files after its answer; a stream that is created before that finds them again.
+
+    It also removes the directory if it is empty, even while a new stream is being created in it. Something
+    that lies there keeps it from doing so.
+    """
+    streams.mkdir(parents=True, exist_ok=True)
+    (streams / KEPT).touch()
     deadline = time.monotonic() + REMOVAL_SECONDS
-    while account.exists() and time.monotonic() < deadline:
+    while len(os.listdir(streams)) > 1 and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 

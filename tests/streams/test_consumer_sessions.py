@@ -14,6 +14,7 @@ from tests.streams import (
     consumer_sessions_pull,
     consumer_sessions_push,
     consumer_sessions_start,
+    consumer_sessions_time,
 )
 from tests.streams.recorder import Session, play
 
@@ -22,6 +23,7 @@ SESSIONS = (
     *consumer_sessions_pull.SESSIONS,
     *consumer_sessions_push.SESSIONS,
     *consumer_sessions_start.SESSIONS,
+    *consumer_sessions_time.SESSIONS,
 )
 
 

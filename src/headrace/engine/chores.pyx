@@ -23,7 +23,7 @@ from headrace.engine.segments cimport (
 
 import os
 
-cdef uint64_t WORTH_WHILE = 4096    # bytes that a rewrite must save at least
+cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
 
 
 cdef bint plan_chore(Log log) except -1:

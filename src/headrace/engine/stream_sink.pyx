@@ -62,6 +62,8 @@ cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **va
                 value_length[0] = line_end - at
                 if value_length[0] and (line_end - 1)[0] == c'\r':
                     value_length[0] -= 1
+                if value_length[0] == 0:
+                    kind = PLAIN
             else:
                 return SPECIAL
         at = line_end + 1

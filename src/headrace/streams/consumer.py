@@ -80,6 +80,7 @@ class Consumer:
             acknowledged=None if stream.config.retention == "limits" else self._on_acknowledged,
             warn=jetstream.log.warn,
             later=stream.later,
+            flush_soon=jetstream.hub.flush_soon,
         )
         self._writer = self._make_writer()
         self.source = Source(self.core, self._find_start(state))
@@ -287,7 +288,7 @@ class Consumer:
         elif kind == "pause":
             self.core.advisories.paused(self.core.pause_until)
             delivery.pump()
-        else:  # "rate", "replay"
+        else:  # "rate", "replay", "serve"
             delivery.pump()
 
     def _schedule_pause(self) -> None:

@@ -35,6 +35,7 @@ class Core:
         acknowledged: Callable[[int], None] | None,
         warn: Callable[[str], None],
         later: Callable[[Callable[[], object]], None],
+        flush_soon: Callable[[], None],
     ) -> None:
         self.stream = stream
         self.name = name
@@ -53,6 +54,8 @@ class Core:
         self.warn = warn
         self.later = later
         """Runs something at the end of the tick."""
+        self.flush_soon = flush_soon
+        """Has messages written that were delivered outside of a tick, when a timer fired."""
 
     @property
     def is_paused(self) -> bool:

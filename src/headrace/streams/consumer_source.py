@@ -122,6 +122,7 @@ class Source:
         ledger.delivered_consumer = core.cursor.delivered_seq
         ledger.delivered_stream = max(ledger.delivered_stream, seq)
         ledger.last_delivery = now
+        core.flush_soon()
         if core.has_acks:
             if core.config.ack_wait:
                 # A backoff may be shorter for a message that was delivered before.

@@ -26,6 +26,7 @@ from headrace.streams.api import Api, Request
 from headrace.streams.client_info import client_info
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.consumer_files import recover_consumers
+from headrace.streams.domain import DomainApi
 from headrace.streams.errors import StoreError
 from headrace.streams.files import (
     META,
@@ -108,6 +109,8 @@ class JetStream:
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
             recover_consumers(stream)
+        if self.domain:
+            DomainApi(self.domain, self.client)
         self.api = Api(
             self,
             ROUTES,

@@ -17,6 +17,8 @@ from headrace.streams.pull_request import BadPull, PullRequest, check_limits, pa
 from headrace.streams.pull_status import idle_heartbeat, status, status_with_rest
 
 SECOND = 1_000_000_000
+GATHERING_TIME = 1_000_000
+"""Nanoseconds that a prioritized request waits for others; clients write theirs one by one."""
 MANY_MESSAGES = 64
 TURN = 16
 """Requests take turns message by message; where many messages wait for each of them, in larger steps."""
@@ -62,8 +64,10 @@ class PullDelivery:
         self.queue.add(request)
         if request.due:
             core.alarm.advance("pull", request.due)
-        if not self._is_scheduled:
-            # requests that came together are served together: which of them is first is up to their priorities
+        # requests that came together are served together: their priorities decide, not their order
+        if self.queue.prioritized:
+            core.alarm.advance("serve", now + GATHERING_TIME)
+        elif not self._is_scheduled:
             self._is_scheduled = True
             core.later(self._pump_later)
 

@@ -14,6 +14,7 @@ from headrace.streams.consumer_source import NO_LIMIT, Source
 from headrace.streams.pull_status import idle_heartbeat
 from headrace.streams.push_flow import FlowControl
 from headrace.streams.push_rate import RateLimit
+from headrace.streams.push_watch import has_subscriber, unwatch, watch
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 
@@ -36,28 +37,26 @@ class PushDelivery:
         self._subject = self._core.config.deliver_subject.encode()
 
     def start(self) -> None:
-        self._core.client.watch_interest(self._subject, self._on_interest)
+        watch(self._core.client, self._subject, self._on_interest)
         self.is_active = self._has_interest()
         self._schedule_heartbeat()
 
     def stop(self) -> None:
-        self._core.client.unwatch_interest(self._subject)
+        unwatch(self._core.client, self._subject, self._on_interest)
         self.is_active = False
 
     def _has_interest(self) -> bool:
-        """A consumer with a deliver group delivers only to that queue group."""
-        group = self._core.config.deliver_group.encode()
-        if not group:
-            return self._core.client.has_interest(self._subject)
-        _, groups = self._core.client.interest.match(self._subject)
-        return any(member.queue == group for members in groups for member in members[:1])
+        return has_subscriber(self._core.client, self._subject, self._core.config.deliver_group.encode())
 
-    def _on_interest(self, _: bool) -> None:
+    def _on_interest(self) -> None:
+        self._look_for_subscribers()
+        if self.is_active:
+            self.pump()
+
+    def _look_for_subscribers(self) -> None:
         was_active, self.is_active = self.is_active, self._has_interest()
         if self.is_active != was_active:
             self.on_active(self.is_active)
-        if self.is_active:
-            self.pump()
 
     def on_active(self, is_active: bool) -> None:
         """Replaced by whoever wants to know."""
@@ -88,7 +87,7 @@ class PushDelivery:
             messages, size = self._deliver_batch(budget)
         self._replay.note_delivery()
         if core.cursor.unwanted:
-            self._on_interest(False)
+            self._look_for_subscribers()
             return False
         self._note(messages, size)
         return messages > 0 and not core.cursor.blocked
