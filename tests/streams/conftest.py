@@ -35,18 +35,20 @@ async def peers(servers: tuple[Server, Server], store: Path) -> AsyncIterator[Pe
     real, ours = servers
     async with client_of(real) as real_client, client_of(ours) as our_client:
         yield Peers(real_client, our_client)
-        for client in (real_client, our_client):
-            await delete_streams(client)
-        await wait_until_removed(store / "real" / "jetstream" / "$G" / "streams")
+        await delete_streams(our_client)
+        deleted = await delete_streams(real_client)
+        await wait_until_removed(store / "real" / "jetstream" / "$G" / "streams", deleted)
 
 
-async def delete_streams(client: Client) -> None:
-    while names := (await ask(client, "STREAM.NAMES"))["streams"]:
-        for name in names:
-            await ask(client, f"STREAM.DELETE.{name}")
+async def delete_streams(client: Client) -> list[str]:
+    """Returns their names."""
+    names = (await ask(client, "STREAM.NAMES"))["streams"] or []
+    for name in names:
+        await ask(client, f"STREAM.DELETE.{name}")
+    return names
 
 
-async def wait_until_removed(streams: Path) -> None:
+async def wait_until_removed(streams: Path, names: list[str]) -> None:
     """nats-server removes files after its answer; a stream that is created before that finds them again.
 
     It also removes the directory if it is empty, even while a new stream is being created in it. Something
@@ -55,6 +57,6 @@ async def wait_until_removed(streams: Path) -> None:
     streams.mkdir(parents=True, exist_ok=True)
     (streams / ".keep").touch()
     for _ in range(POLLS):
-        if all(path.name == ".keep" for path in streams.iterdir()):
+        if not any((streams / name).exists() for name in names):
             return
         await asyncio.sleep(POLL_SECONDS)
