@@ -199,16 +199,20 @@ cdef class Log(Store):
                 with nogil:
                     perform(&job)
 
+    def abandon(self):
+        """Close without writing anything: the files are about to be deleted. Waits for what is being written."""
+        if not self.opened:
+            return
+        while self.commit_job.under_way:
+            self.wants_commit = False
+            self.committer.wait_for(self.commit_job)
+        self._wait_for_chores()
+        self.opened = False
+        self._reset()
+
     def destroy(self):
         """Close and delete the files, and the directory if nothing else is in it."""
-        if self.opened:
-            # Nothing more needs to be written.
-            while self.commit_job.under_way:
-                self.wants_commit = False
-                self.committer.wait_for(self.commit_job)
-            self._wait_for_chores()
-            self.opened = False
-            self._reset()
+        self.abandon()
         if self.in_memory:
             return
         try:

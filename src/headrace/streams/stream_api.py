@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -294,16 +295,19 @@ async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
     if stream.directory is None:
         stream.log.destroy()
     else:
+        # The log belongs to this thread; only its files, once nothing writes to them, are left to another one.
+        with suppress(ApiError):
+            await stream.committed()
+        stream.log.abandon()
         try:
-            stream.close()  # the log belongs to this thread
-            await in_thread(_retire, stream.directory, stream.name)
+            await in_thread(_remove_files, stream.directory, stream.name)
         except OSError as error:
             raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     jetstream.announce(stream, "delete")
     return {"success": True}
 
 
-def _retire(directory: str, name: str) -> None:
+def _remove_files(directory: str, name: str) -> None:
     remove_tree(retire_directory(directory, name))
 
 
