@@ -113,13 +113,14 @@ class Ingest:
             self._scheduler.note_message(message)
 
     def _follow(self, config: StreamConfig) -> None:
-        self._stop_following()
+        if config.mirror is not None or not config.sources:
+            self._stop_following()
         if config.mirror is not None:
             self._mirror = Mirror(self._intake, config.mirror)
             self._mirror.start()
         if config.sources:
-            self._sources = Sources(self._intake, config.sources, self._positions)
-            self._sources.start()
+            self._sources = self._sources or Sources(self._intake, self._positions)
+            self._sources.follow(config.sources)
 
     def _stop_following(self) -> None:
         if self._mirror is not None:
