@@ -295,7 +295,7 @@ async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
     if stream.directory is None:
         stream.log.destroy()
     else:
-        # The log belongs to this thread; only its files, once nothing writes to them, are left to another one.
+        # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
         with suppress(ApiError):
             await stream.committed()
         stream.log.abandon()
