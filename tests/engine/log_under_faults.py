@@ -1,4 +1,4 @@
-"""Scenarios that run in a process of their own, with faults.c preloaded: `python -m ... <scenario> <directory>`.
+"""Scenarios for a process of its own, with faults.c preloaded: `python -m ... <scenario> <directory>`.
 
 Each prints one line at its end; an AssertionError is a failure.
 """
@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from headrace.engine.committer import Committer
 from headrace.engine.log import Log
@@ -84,6 +85,10 @@ def work(directory: str, acknowledge: Callable[[int, int], object], count: int) 
     log.close()
 
 
+def tell(pipe: int, acknowledged: int, purged_to: int) -> None:
+    os.write(pipe, b"%d %d\n" % (acknowledged, purged_to))
+
+
 def killed_everywhere(directory: str) -> str:
     """Die at the N-th call that changes a file, for every N, and look at what is left."""
     library = faults()
@@ -95,7 +100,7 @@ def killed_everywhere(directory: str) -> str:
         child = os.fork()
         if child == 0:
             library.arm_kill(ctypes.c_long(n))
-            work(directory, lambda *at: os.write(writing, b"%d %d\n" % at), 50)
+            work(directory, partial(tell, writing), 50)
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as told:
@@ -127,11 +132,16 @@ def sync_fails(directory: str) -> str:
     assert log.failure == failure
     library.disarm()
     time.sleep(0.2)  # longer than it waits before it tries again after a full disk
-    for attempt in (lambda: log.append(b"s", b"", b"late"), lambda: log.remove(1), log.purge):
+    attempts: list[Callable[[], object]] = [
+        lambda: log.append(b"s", b"", b"late"),
+        lambda: log.remove(1),
+        log.purge,
+    ]
+    for attempt in attempts:
         try:
             attempt()
         except OSError as error:
-            assert "Input/output error" in str(error)
+            assert "Input/output error" in str(error)  # noqa: PT017
         else:
             raise AssertionError("written after a failed sync")
     assert settle(log, committer) == failure

@@ -1,4 +1,4 @@
-"""The log when things go wrong: killed at any moment, full disks, failing syncs. Each runs in a process of its own."""
+"""The log when things go wrong: killed at any moment, full disks, failing syncs; each in its own process."""
 
 from __future__ import annotations
 

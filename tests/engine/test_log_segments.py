@@ -111,7 +111,7 @@ def test_a_mostly_dead_segment_is_rewritten(quick_path: Path, committer: Committ
 
 
 def test_removals_are_kept_as_long_as_they_matter(quick_path: Path, committer: Committer | None) -> None:
-    """The first segment stays half alive; all others die, with the removals of the first one's messages in them."""
+    """The first segment stays half alive; the others die, with the removals of its messages in them."""
     log = make_log(quick_path, committer, 24)
     for seq in range(2, 24, 3):
         append(log, committer, 30, b"other")  # the removal stands among these

@@ -1,4 +1,4 @@
-"""Sessions about pace and time: replay, rate limit, pins and pauses that end, for test_consumer_sessions.py."""
+"""Sessions about pace and time: replay, rates, pins and pauses that end, for test_consumer_sessions.py."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from headrace.streams.publication import Duplicate, Publication
 from headrace.streams.scan import Scan
 from headrace.streams.scheduler import Scheduler
 from headrace.streams.source import Sources
+from headrace.streams.source_positions import Positions
 from headrace.streams.usage import Share, usage_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Ingest:
         self._scan: Scan | None = None
         self._mirror: Mirror | None = None
         self._sources: Sources | None = None
+        self._positions = Positions(stream.log, stream.directory)
         self._configured: StreamConfig | None = None
         self._share: Share | None = None
         self.followers: set[Origin] = set()  # of other streams, that mirror or source this one
@@ -116,7 +118,7 @@ class Ingest:
             self._mirror = Mirror(self._intake, config.mirror)
             self._mirror.start()
         if config.sources:
-            self._sources = Sources(self._intake, config.sources)
+            self._sources = Sources(self._intake, config.sources, self._positions)
             self._sources.start()
 
     def _stop_following(self) -> None:

@@ -109,6 +109,7 @@ class JetStream:
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
             recover_consumers(stream)
+            stream.on_consumers_recovered()
         if self.domain:
             DomainApi(self.domain, self.client)
         self.api = Api(
@@ -150,8 +151,17 @@ class JetStream:
         stream = Stream(self, meta.config, meta.created, directory)
         for damage in stream.open():
             self.log.warn(f"Stream {name!r}: {damage}")
-        self.streams[name] = stream
+        self.add(stream)
         self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
+
+    def add(self, stream: Stream) -> None:
+        """From here on its name and its subjects are taken."""
+        self.streams[stream.name] = stream
+        self.account.take_subjects(stream.config)
+
+    def remove(self, stream: Stream) -> None:
+        del self.streams[stream.name]
+        self.account.leave_subjects(stream.config)
 
     def stream_directory(self, config: StreamConfig) -> str | None:
         """Where a stream is kept; None in memory. Raises StoreError for a name that is no directory's."""

@@ -6,6 +6,8 @@ control, the rate limit, the original timing. Each of them calls `pump` when it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.streams import headers as header_block
 from headrace.streams.acks import Acks
 from headrace.streams.consumer_core import Core
@@ -26,6 +28,8 @@ class PushDelivery:
         self._replay = replay
         self._burst = burst
         self.is_active = False
+        self.on_active: Callable[[bool], None] = lambda is_active: None
+        """Is told when the deliver subject gains or loses its subscribers."""
         self.flow = FlowControl(core.stream, core.name) if core.config.flow_control else None
         self._rate: RateLimit | None = None
         self.configure()
@@ -57,9 +61,6 @@ class PushDelivery:
         was_active, self.is_active = self.is_active, self._has_interest()
         if self.is_active != was_active:
             self.on_active(self.is_active)
-
-    def on_active(self, is_active: bool) -> None:
-        """Replaced by whoever wants to know."""
 
     def pump(self) -> None:
         """Deliver as much as can be."""
