@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+from nats.aio.client import Client
 
 from tests.servers import Server
-from tests.streams.peers import Peers, client_of, jetstream_server
+from tests.streams.peers import Peers, ask, client_of, jetstream_server
+
+POLLS, POLL_SECONDS = 500, 0.01
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
-    directory = tmp_path_factory.mktemp("store")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def servers(store: Path) -> Iterator[tuple[Server, Server]]:
     with (
-        jetstream_server("nats-server", directory / "real") as real,
-        jetstream_server("headrace", directory / "ours") as ours,
+        jetstream_server("nats-server", store / "real") as real,
+        jetstream_server("headrace", store / "ours") as ours,
     ):
         yield real, ours
 
 
 @pytest.fixture
-async def peers(servers: tuple[Server, Server]) -> AsyncIterator[Peers]:
+async def peers(servers: tuple[Server, Server], store: Path) -> AsyncIterator[Peers]:
     """Both servers are left without streams."""
     real, ours = servers
     async with client_of(real) as real_client, client_of(ours) as our_client:
-        both = Peers(real_client, our_client)
-        yield both
-        names = (await both.ask("STREAM.NAMES"))["streams"]
-        for name in names or []:
-            await both.ask(f"STREAM.DELETE.{name}")
+        yield Peers(real_client, our_client)
+        for client in (real_client, our_client):
+            await delete_streams(client)
+        await wait_until_removed(store / "real" / "jetstream" / "$G" / "streams")
+
+
+async def delete_streams(client: Client) -> None:
+    while names := (await ask(client, "STREAM.NAMES"))["streams"]:
+        for name in names:
+            await ask(client, f"STREAM.DELETE.{name}")
+
+
+async def wait_until_removed(streams: Path) -> None:
+    """nats-server removes files after its answer; a stream that is created before that finds them again.
+
+    It also removes the directory if it is empty, even while a new stream is being created in it. Something
+    that lies there keeps it from doing so.
+    """
+    streams.mkdir(parents=True, exist_ok=True)
+    (streams / ".keep").touch()
+    for _ in range(POLLS):
+        if all(path.name == ".keep" for path in streams.iterdir()):
+            return
+        await asyncio.sleep(POLL_SECONDS)

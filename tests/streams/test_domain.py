@@ -39,15 +39,15 @@ async def ask_both(peers: Peers, subject: str, body: dict[str, Any] | None = Non
 
 
 async def test_the_api_answers_under_both_names(peers: Peers) -> None:
-    for prefix in ("$JS.API", "$JS.hub.API"):
+    for prefix, name in (("$JS.API", "A"), ("$JS.hub.API", "B")):
         await ask_both(peers, f"{prefix}.INFO")
-        await ask_both(peers, f"{prefix}.STREAM.CREATE.A", {"name": "A", "allow_direct": True})
-        await ask_both(peers, f"{prefix}.STREAM.INFO.A")
-        await ask_both(peers, f"{prefix}.STREAM.UPDATE.A", {"name": "A", "max_msgs": 9})
+        await ask_both(peers, f"{prefix}.STREAM.CREATE.{name}", {"name": name})
+        await ask_both(peers, f"{prefix}.STREAM.INFO.{name}")
+        await ask_both(peers, f"{prefix}.STREAM.UPDATE.{name}", {"name": name, "max_msgs": 9})
         await ask_both(peers, f"{prefix}.STREAM.LIST")
-        assert (await ask_both(peers, "A"))["domain"] == "hub"
-        await ask_both(peers, f"{prefix}.STREAM.MSG.GET.A", {"seq": 1})
-        await ask_both(peers, f"{prefix}.STREAM.DELETE.A")
+        assert (await ask_both(peers, name))["domain"] == "hub"
+        await ask_both(peers, f"{prefix}.STREAM.MSG.GET.{name}", {"seq": 1})
+        await ask_both(peers, f"{prefix}.STREAM.DELETE.{name}")
 
 
 async def test_messages_come_from_consumers_and_direct_gets_of_the_domain(peers: Peers) -> None:

@@ -49,13 +49,14 @@ async def take_both(peers: Peers, consumer: str, count: int) -> None:
         await take(client, consumer, count)
 
 
-async def test_without_consumers_interest_keeps_nothing_and_a_work_queue_everything(peers: Peers) -> None:
-    for retention, kept in (("interest", 0), ("workqueue", 3)):
-        await create(peers, retention)
-        for number in range(3):
-            assert (await peers.publish(f"r.{number}", "x"))["seq"] == number + 1
-        await settled_state(peers, kept)
-        await peers.ask("STREAM.DELETE.R")
+@pytest.mark.parametrize(("retention", "kept"), [("interest", 0), ("workqueue", 3)])
+async def test_without_consumers_interest_keeps_nothing_and_a_work_queue_everything(
+    peers: Peers, retention: str, kept: int
+) -> None:
+    await create(peers, retention)
+    for number in range(3):
+        assert (await peers.publish(f"r.{number}", "x"))["seq"] == number + 1
+    await settled_state(peers, kept)
 
 
 async def test_a_message_of_an_interest_stream_stays_until_all_consumers_had_it(peers: Peers) -> None:
