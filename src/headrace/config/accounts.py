@@ -133,12 +133,8 @@ ACCOUNT_JETSTREAM: dict[str, Reader] = {
     **dict.fromkeys(("max_streams", "streams"), _number("max_streams")),
     **dict.fromkeys(("max_consumers", "consumers"), _number("max_consumers")),
     **dict.fromkeys(("max_bytes_required", "max_stream_bytes", "max_bytes"), _switch("max_bytes_required")),
-    **dict.fromkeys(
-        ("mem_max_stream_bytes", "memory_max_stream_bytes"), _number("memory_max_stream_bytes")
-    ),
-    **dict.fromkeys(
-        ("disk_max_stream_bytes", "store_max_stream_bytes"), _number("storage_max_stream_bytes")
-    ),
+    **dict.fromkeys(("mem_max_stream_bytes", "memory_max_stream_bytes"), _number("memory_max_stream_bytes")),
+    **dict.fromkeys(("disk_max_stream_bytes", "store_max_stream_bytes"), _number("storage_max_stream_bytes")),
     "max_ack_pending": _number("max_ack_pending"),
     "cluster_traffic": _read_cluster_traffic,
 }

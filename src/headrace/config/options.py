@@ -184,8 +184,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_plaintext_password(self) -> bool:
         """Whether to warn that a secret stands in clear text where a bcrypt hash could be."""
-        secrets = [self.password, self.token, *(user.password for user in self.users or ())]
-        return any(secret and not is_bcrypt(secret) for secret in secrets)
+        # nats-server warns of a user without a password, too.
+        secrets = [*filter(None, (self.password, self.token)), *(user.password for user in self.users or ())]
+        return not all(is_bcrypt(secret) for secret in secrets)
 
 
 SECRET_OPTIONS = frozenset({"username", "password", "token"})
@@ -246,6 +247,12 @@ def check_options(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     check_domain(options.jetstream_domain)
+    if options.account != GLOBAL_ACCOUNT and (options.username or options.token):
+        # They would be in the global account, apart from the users of the other one.
+        raise ConfigError(
+            "a user or token beside the users of an account: "
+            "this version of Headrace supports one account and does not support more yet"
+        )
     name = options.no_auth_user
     if name and options.users is None:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')

@@ -61,7 +61,9 @@ def answer_jsz(context: Context, query: Query) -> Answer:
     }
     if is_account_wanted(asked, jetstream):
         document["account_details"] = [describe_account(context, jetstream, asked)]
-    return answer_document(describe_stats(jetstream) | document | {"total": int(jetstream.account.is_enabled)})
+    return answer_document(
+        describe_stats(jetstream) | document | {"total": int(jetstream.account.is_enabled)}
+    )
 
 
 def read_query(query: Query) -> Asked:

@@ -50,7 +50,9 @@ def answer_subsz(context: Context, query: Query) -> Answer:
         found = find_subscriptions(broker, test)
         document["total"] = sum(len(subscriptions) for _, subscriptions in found)
         if offset < document["total"]:
-            document["subscriptions_list"] = list_page(found, account_labels(broker.options.account), offset, limit)
+            document["subscriptions_list"] = list_page(
+                found, account_labels(broker.options.account), offset, limit
+            )
     return answer_document(document)
 
 

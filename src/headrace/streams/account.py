@@ -1,6 +1,7 @@
 """The account: what its streams use together, what they may use, and how often its API was asked.
 
-There is one: the global account `$G`, or the one that the configuration names. Limits of -1 are none. A stream with `max_bytes` reserves them, so that it can be filled.
+There is one: the global account `$G`, or the one that the configuration names. Limits of -1 are none.
+A stream with `max_bytes` reserves them, so that it can be filled.
 """
 
 from __future__ import annotations
@@ -137,8 +138,7 @@ class Account:
             if self.is_enabled and max(promised, 0) > limit:
                 error = api_error(name)
                 raise ConfigError(
-                    "Error enabling jetstream on configured accounts: "
-                    f"{error.description} ({error.err_code})"
+                    f"Error enabling jetstream on configured accounts: {error.description} ({error.err_code})"
                 )
 
     def check_create(self, config: StreamConfig) -> None:

@@ -101,7 +101,7 @@ class JetStream:
     # -- starting and stopping
 
     def start(self) -> None:
-        """Raises StoreError if the directory cannot be used, ConfigError if the account was promised too much."""
+        """Raises StoreError if the directory cannot be used, ConfigError if the account may use too much."""
         self.account.check_promised()
         if self.account.is_enabled:
             self._open_directory()
