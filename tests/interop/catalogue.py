@@ -6,6 +6,7 @@ from tests.interop import (
     sessions_delivery,
     sessions_grammar,
     sessions_headers,
+    sessions_js_account,
     sessions_js_broken,
     sessions_js_consumers,
     sessions_js_delivery,
@@ -41,6 +42,7 @@ STREAM_TOPICS: dict[str, list[Session]] = {
     "consumers": sessions_js_consumers.SESSIONS,
     "deliveries": sessions_js_delivery.SESSIONS,
     "features": sessions_js_features.SESSIONS,
+    "account": sessions_js_account.SESSIONS,
     "broken requests": sessions_js_broken.SESSIONS,
 }
 

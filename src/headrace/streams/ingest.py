@@ -134,10 +134,10 @@ class Ingest:
 
     @property
     def needs_every_message(self) -> bool:
-        """Whether a feature of the stream concerns plain messages, too, or none may be stored."""
+        """Whether a feature of the stream concerns plain messages, too, or there may be no room for them."""
         config = self._stream.config
         return bool(
-            (self._share is not None and self._share.is_full)
+            (self._share is not None and (self._share.is_limited or self._share.is_full))
             or config.subject_transform
             or config.republish
             or config.allow_msg_counter
