@@ -1,7 +1,8 @@
-"""Places in streams: what a batch reads, how limits are shared, how ranges are cut. Pure functions, no Spark."""
+"""Places in streams: what a batch reads, how limits are shared, how ranges are cut."""
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -115,7 +116,8 @@ def test_places_of_streams_that_are_not_read_now_are_kept() -> None:
 
 
 @given(
-    demands=st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), max_size=8), limit=st.integers(1, 20_000)
+    demands=st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), max_size=8),
+    limit=st.integers(1, 20_000),
 )
 def test_a_share_is_fair(demands: dict[str, int], limit: int) -> None:
     granted = share(demands, limit)
@@ -138,7 +140,7 @@ def test_partitions_cover_the_range_once_and_evenly(first: int, count: int, part
     partitions = cut([Range("A", first, first + count - 1, parts)])
     assert partitions[0].first == first
     assert partitions[-1].last == first + count - 1
-    assert all(left.last + 1 == right.first for left, right in zip(partitions, partitions[1:], strict=False))
+    assert all(left.last + 1 == right.first for left, right in itertools.pairwise(partitions))
     sizes = {partition.last - partition.first + 1 for partition in partitions}
     assert min(sizes) >= 1
     assert max(sizes) - min(sizes) <= 1
@@ -150,6 +152,8 @@ def test_partitions_of_several_streams_stay_apart() -> None:
     assert cut(ranges) == [StreamPartition("A", 1, 2), StreamPartition("A", 3, 4), StreamPartition("B", 9, 9)]
 
 
-@pytest.mark.parametrize(("rows", "at_least", "parts"), [(100, None, 1), (100, 7, 7), (3, 7, 3), (10**7, 64, 64)])
+@pytest.mark.parametrize(
+    ("rows", "at_least", "parts"), [(100, None, 1), (100, 7, 7), (3, 7, 3), (10**7, 64, 64)]
+)
 def test_partitions_are_as_many_as_asked_for(rows: int, at_least: int | None, parts: int) -> None:
     assert count_parts(rows, at_least) == parts

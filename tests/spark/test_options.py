@@ -27,12 +27,18 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
         ({"startingOffsets": '{"ORDERS": true}'}, "must give a sequence, 1 or more, or earliest or latest"),
         ({"startingOffsets": '{"OTHER": 1}'}, "`startingOffsets` names OTHER, which `stream` does not"),
         ({"stream": "A,B", "startingOffsets": '{"A": 1}'}, '`startingOffsets` says nothing about B; add "B"'),
-        ({"startingTimestamp": "yesterday"}, "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z"),
+        (
+            {"startingTimestamp": "yesterday"},
+            "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z",
+        ),
         ({"startingTimestamp": "0", "startingOffsets": "latest"}, "are both given; leave one of them out"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
         ({"minPartitions": "0"}, "`minPartitions` must be a whole number, 1 or more, not '0'"),
         ({"includeHeaders": "yes"}, "`includeHeaders` must be true or false, not 'yes'"),
-        ({"maxOffsetsPerTrigger": "5"}, "`maxOffsetsPerTrigger` is an option of spark.readStream; leave it out"),
+        (
+            {"maxOffsetsPerTrigger": "5"},
+            "`maxOffsetsPerTrigger` is an option of spark.readStream; leave it out",
+        ),
         ({"acks": "all"}, "`acks` is an option of write and writeStream; leave it out here"),
     ],
 )

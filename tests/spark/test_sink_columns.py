@@ -14,7 +14,9 @@ from headrace.spark.sink_columns import HEADERS, find_columns, messages_of
 
 
 def schema(**columns: Any) -> StructType:
-    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns.items()]
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns.items()
+    ]
     parsed = _parse_datatype_json_string(__import__("json").dumps({"type": "struct", "fields": fields}))
     assert isinstance(parsed, StructType)
     return parsed
@@ -78,7 +80,9 @@ def test_headers_may_be_a_map_or_pairs_or_null() -> None:
 
 
 def test_a_slice_of_headers_keeps_its_rows() -> None:
-    as_map = pa.array([[("A", "1")], [("B", "2"), ("C", "3")], [("D", "4")]], pa.map_(pa.string(), pa.string()))
+    as_map = pa.array(
+        [[("A", "1")], [("B", "2"), ("C", "3")], [("D", "4")]], pa.map_(pa.string(), pa.string())
+    )
     batch = pa.record_batch({"data": pa.array([b"", b"", b""]), "headers": as_map}).slice(1, 1)
     found = messages(batch, "s")
     assert [[pair["key"] for pair in row] for row in found.headers.to_pylist()] == [["B", "C"]]

@@ -47,7 +47,9 @@ def advance(
     end = dict(places)
     for stream, count in rows.items():
         place = places[stream]
-        end[stream] = Place(place.base, place.next + count, count_parts(count, parts))
+        end[stream] = Place(
+            place.base, place.next + count, count_parts(count, parts), extents[stream].created
+        )
     return end
 
 

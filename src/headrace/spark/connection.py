@@ -58,7 +58,7 @@ class Streams:
         """What this stream holds now. Raises StreamNotFound."""
         info = self.client.stream_info(stream)
         first = info.first_seq if info.messages else info.last_seq + 1
-        return Extent(max(1, first), info.last_seq, info.messages, info.bytes)
+        return Extent(max(1, first), info.last_seq, info.messages, info.bytes, info.created)
 
     def extents(self, streams: Iterable[str]) -> dict[str, Extent]:
         """The same for several; answers may be a tenth of a second old."""

@@ -27,8 +27,8 @@ def warning_about(client: Client, subject: str) -> str | None:
         window = client.stream_info(stream).duplicate_window
         if window < RESTART_SECONDS * NANOSECONDS:
             return (
-                f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that starts "
-                f"again later than that can write messages twice; give it a duplicate_window of "
+                f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that "
+                f"starts again later than that can write messages twice; give it a duplicate_window of "
                 f"{RESTART_SECONDS} s or more"
             )
     return None

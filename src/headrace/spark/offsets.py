@@ -2,16 +2,18 @@
 
 An offset holds one place per stream:
 
-    {"ORDERS": {"base": 1, "next": 100001, "parts": 2}}
+    {"ORDERS": {"base": 1, "next": 100001, "parts": 2, "created": 1763250000000000000}}
 
 `next` is the sequence that the following batch starts with. `base` is where the query began, and `parts` how
 many partitions the batch that ends here is cut into. They are there because Spark may ask for any batch
 again, after a crash, perhaps with other options or on another machine, and must get the same rows in the same
-partitions: the sink makes message ids of them.
+partitions: the sink makes message ids of them. `created` tells the stream from another one that has been
+given its name since.
 
-A new query starts from {}, an offset without any place, and finds its first sequence in the `base` of the end.
-It must not be a sequence: Spark asks for the initial offset again when it repeats the first batch, and by
-then the end of the stream, where `latest` starts, lies elsewhere. What came between would be lost silently.
+A new query starts from {}, an offset without any place, and finds its first sequence in the `base` of the
+end. It must not be a sequence: Spark asks for the initial offset again when it repeats the first batch, and
+by then the end of the stream, where `latest` starts, lies elsewhere. What came between would be lost
+silently.
 
     batch 0   {}            -> base 11, next 15     reads 11 to 14
     batch 1   next 15       -> base 11, next 20     reads 15 to 19
@@ -34,6 +36,7 @@ class Place:
     base: int
     next: int
     parts: int = 1
+    created: int = 0
 
 
 Offset = Mapping[str, Place]
@@ -47,6 +50,7 @@ class Extent:
     last: int
     messages: int = 0
     bytes: int = 0
+    created: int = 0
 
     @property
     def end(self) -> int:
@@ -67,7 +71,7 @@ class Range:
 def to_json(offset: Offset) -> dict[str, Any]:
     """As Spark keeps it. The order is fixed, because Spark compares the text."""
     return {
-        stream: {"base": place.base, "next": place.next, "parts": place.parts}
+        stream: {"base": place.base, "next": place.next, "parts": place.parts, "created": place.created}
         for stream, place in sorted(offset.items())
     }
 
@@ -76,7 +80,7 @@ def from_json(value: Mapping[str, Any]) -> Offset:
     """Raises DataSourceError if this is not ours, as when a checkpoint of another source is used."""
     try:
         return {
-            stream: Place(int(place["base"]), int(place["next"]), int(place["parts"]))
+            stream: Place(place["base"], place["next"], place["parts"], place["created"])
             for stream, place in value.items()
         }
     except (KeyError, TypeError, ValueError):
@@ -112,30 +116,29 @@ def resolve(stream: str, wanted: Start, extent: Extent, *, fail_on_data_loss: bo
     return check_kept(stream, wanted, extent, fail_on_data_loss=fail_on_data_loss)
 
 
-def check_kept(stream: str, first: int, extent: Extent, *, fail_on_data_loss: bool) -> int:
+def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fail_on_data_loss: bool) -> int:
     """Where reading from `first` really begins. Raises DataLossError if messages from there on are gone.
 
-    They may have been removed by a limit of the stream, or by a purge, or with the whole stream.
+    They may have been removed by a limit of the stream, or by a purge, or with the whole stream: then there
+    may be another one of that name, which was not `created` when that one was.
     """
-    if extent.first <= first <= extent.end:
-        return first
-    if fail_on_data_loss:
-        raise DataLossError(_explain_loss(stream, first, extent), hint=LOSS_HINT)
-    return extent.first
+    is_another = bool(created) and created != extent.created
+    if fail_on_data_loss and (is_another or first > extent.end):
+        raise DataLossError(
+            f"the stream {stream} was deleted and created anew since it was read up to {first - 1}",
+            hint=LOSS_HINT,
+        )
+    if fail_on_data_loss and first < extent.first:
+        raise DataLossError(
+            f"messages {first} to {extent.first - 1} of the stream {stream} were removed before being read",
+            hint=LOSS_HINT,
+        )
+    return first if extent.first <= first <= extent.end else extent.first
 
 
 LOSS_HINT = (
     "set failOnDataLoss to false to go on with what there is, or start with a new checkpoint directory"
 )
-
-
-def _explain_loss(stream: str, first: int, extent: Extent) -> str:
-    if first > extent.end:
-        return (
-            f"the stream {stream} ends at {extent.last}, but was read up to {first - 1} before: "
-            "it was deleted and created anew"
-        )
-    return f"messages {first} to {extent.first - 1} of the stream {stream} were removed before they were read"
 
 
 def wanted_start(starts: str | Mapping[str, Start], stream: str) -> Start:

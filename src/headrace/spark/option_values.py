@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -67,7 +67,7 @@ def read_switch(text: str) -> bool:
         raise ValueError("must be true or false") from None
 
 
-def read_choice(*choices: str) -> object:
+def read_choice(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.strip().lower() not in choices:
             raise ValueError(f"must be {' or '.join(choices)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 
@@ -49,4 +50,4 @@ def cut(ranges: Iterable[Range]) -> list[StreamPartition]:
 def _cut_one(first: int, last: int, parts: int) -> Iterable[tuple[int, int]]:
     count = last - first + 1
     edges = [first + count * part // parts for part in range(parts + 1)]
-    return [(start, end - 1) for start, end in zip(edges, edges[1:], strict=False) if start < end]
+    return [(start, end - 1) for start, end in itertools.pairwise(edges) if start < end]

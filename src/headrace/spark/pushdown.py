@@ -51,8 +51,8 @@ class PushdownReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         for condition in filters:
-            column = getattr(condition, "attribute", ())
-            narrow = NARROW.get(column[0]) if len(column) == 1 else None
+            column: tuple[str, ...] = getattr(condition, "attribute", ())
+            narrow = NARROW.get(".".join(column))
             if narrow is not None:
                 narrow(self, condition)
         return filters
@@ -143,7 +143,9 @@ def _nanoseconds(value: Any) -> int | None:
         return None
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * NANOSECONDS_PER_MICROSECOND
+    return (
+        (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    ) * NANOSECONDS_PER_MICROSECOND
 
 
 def _words(condition: Filter) -> set[str] | None:

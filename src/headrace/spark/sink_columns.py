@@ -120,7 +120,8 @@ def _whole(column: Any, name: str) -> Any:
     if column.null_count:
         row = column.is_null().index(True).as_py()
         raise DataSourceError(
-            f"the column `{name}` is NULL in row {row} of a batch", hint=f"drop such rows: WHERE {name} IS NOT NULL"
+            f"the column `{name}` is NULL in row {row} of a batch",
+            hint=f"drop such rows: WHERE {name} IS NOT NULL",
         )
     return column.cast(pyarrow.string()) if column.type != pyarrow.string() else column
 
@@ -131,7 +132,9 @@ def _headers(column: Any) -> Any | None:
         pairs = pyarrow.StructArray.from_arrays(
             [column.keys.cast(pyarrow.string()), column.items.cast(pyarrow.string())], names=["key", "value"]
         )
-        lists = pyarrow.ListArray.from_arrays(column.offsets, pairs, mask=column.is_null() if column.null_count else None)
+        lists = pyarrow.ListArray.from_arrays(
+            column.offsets, pairs, mask=column.is_null() if column.null_count else None
+        )
     else:
         lists = column
     if lists.null_count:
@@ -147,7 +150,5 @@ def _headers(column: Any) -> Any | None:
 
 def _without_message_id(lists: Any) -> Any:
     """A copy of a stream brings along the ids that its messages had there; here they get others."""
-    kept = [
-        [pair for pair in pairs if pair["key"] != MESSAGE_ID_HEADER] for pairs in lists.to_pylist()
-    ]
+    kept = [[pair for pair in pairs if pair["key"] != MESSAGE_ID_HEADER] for pairs in lists.to_pylist()]
     return pyarrow.array(kept, HEADERS)

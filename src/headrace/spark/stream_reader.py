@@ -1,8 +1,8 @@
 """`spark.readStream.format("nats")`: the streams as tables that grow.
 
 Nothing is kept on the server and nothing in memory that a restart would need: where the query is stands in
-Spark's checkpoint (see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next batch
-starts, and not at all for the last batch of an AvailableNow query, so nothing may depend on it.
+Spark's checkpoint (see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next
+batch starts, and not at all for the last batch of an AvailableNow query, so nothing may depend on it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with telling():
             ranges = ranges_between(from_json(start), from_json(end))
             for stretch in ranges:
-                self._check(stretch.stream, stretch.first, self.streams.extent(stretch.stream))
+                created = from_json(end)[stretch.stream].created
+                self._check(stretch.stream, stretch.first, created, self.streams.extent(stretch.stream))
             return cut(ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -140,14 +141,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         place = before.get(stream)
         if place is None:
             base = self._base(stream, extent)
-            return Place(base, base)
-        begin = self._check(stream, place.next, extent)
+            return Place(base, base, created=extent.created)
+        begin = self._check(stream, place.next, place.created, extent)
         if begin == place.next:
             return place
-        return Place(begin if begin < place.next else place.base, begin, place.parts)
+        return Place(begin if begin < place.next else place.base, begin, place.parts, extent.created)
 
-    def _check(self, stream: str, first: int, extent: Extent) -> int:
-        return check_kept(stream, first, extent, fail_on_data_loss=self.options.fail_on_data_loss)
+    def _check(self, stream: str, first: int, created: int, extent: Extent) -> int:
+        fail = self.options.fail_on_data_loss
+        return check_kept(stream, first, extent, created=created, fail_on_data_loss=fail)
 
     def _base(self, stream: str, extent: Extent) -> int:
         """Where this query begins in a stream that it has not read so far. Answers the same every time."""
