@@ -1,0 +1,260 @@
+"""A blocking client of any NATS server, made for columns: whole ranges of streams in, whole batches out.
+
+    with Client.connect("nats://127.0.0.1:4222") as client:
+        info = client.stream_info("ORDERS")
+        for batch in client.fetch_range("ORDERS", info.first_seq, info.last_seq):
+            ...                                    # a pyarrow.RecordBatch
+
+Not for several threads at once. A fetch or a publisher that is under way has a connection of its own, so a
+loop may publish what it reads; connections are used again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.client.addresses import parse_servers
+from headrace.client.api import (
+    PREFIX,
+    ConsumerAnswer,
+    StreamAnswer,
+    StreamInfo,
+    StreamNames,
+    decode,
+    encode,
+    format_time,
+    stream_info,
+)
+from headrace.client.connection import Connection, protocol_error
+from headrace.client.errors import ConnectionFailed, ProtocolError, UsageError
+from headrace.client.fetch import Fetch
+from headrace.client.publish import Publisher, publish_plain
+from headrace.engine.frames import BadFrame, ConnectionEnded
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECONNECT_SECONDS = 30.0
+
+Answer = TypeVar("Answer")
+
+
+class Client:
+    """Make one with `connect`. Every error is a HeadraceError with one line that says what is wrong."""
+
+    def __init__(self, *, request_timeout: float, servers: str | Sequence[str], **options: Any) -> None:
+        self.request_timeout = request_timeout
+        self._servers = parse_servers(servers)
+        self._options = options
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    @classmethod
+    def connect(
+        cls,
+        servers: str | Sequence[str],
+        *,
+        user: str = "",
+        password: str = "",
+        token: str = "",
+        name: str = "headrace",
+        connect_timeout: float = 5.0,
+        request_timeout: float = 5.0,
+        reconnect_timeout: float = RECONNECT_SECONDS,
+    ) -> Client:
+        """Connect to the first server that takes us. Raises ConnectionFailed, UsageError.
+
+        `servers` is a URL, several with commas between, or a list. Credentials in a URL win over the others.
+        A lost connection is made anew for up to `reconnect_timeout` seconds, wherever that is safe.
+        """
+        credentials = {"user": user, "pass": password, "auth_token": token}
+        client = cls(
+            servers=servers,
+            request_timeout=request_timeout,
+            credentials={key: value for key, value in credentials.items() if value},
+            name=name,
+            connect_timeout=connect_timeout,
+            reconnect_timeout=reconnect_timeout,
+        )
+        with client.connection():
+            return client
+
+    def close(self) -> None:
+        """Close the connections that are not in use; the others follow when their work ends."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- connections ----------------------------------------------------------------------------------------
+
+    def borrow(self) -> Connection:
+        """A connection that nobody else uses; `give_back` it, or close it."""
+        if self._closed:
+            raise UsageError("this client is closed")
+        if self._idle:
+            connection = self._idle.pop()
+            connection.refresh()
+            return connection
+        connection = Connection(self._servers, **self._options)
+        connection.open()
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """One that nobody else uses meanwhile. Here the engine's exceptions become ours."""
+        connection = self.borrow()
+        try:
+            yield connection
+        except BadFrame as error:
+            connection.close()
+            raise protocol_error(error, connection.address) from None
+        except ConnectionEnded as error:
+            connection.close()
+            raise ConnectionFailed(f"lost the connection to {connection.address}: {error}") from None
+        except (HeadraceError, GeneratorExit) as error:
+            if isinstance(error, ConnectionFailed | ProtocolError):
+                connection.close()
+            else:
+                self.give_back(connection)
+            raise
+        except BaseException:
+            connection.close()  # maybe in the middle of a frame
+            raise
+        self.give_back(connection)
+
+    # -- requests -------------------------------------------------------------------------------------------
+
+    def request(self, subject: str, payload: bytes = b"", timeout: float | None = None) -> bytes:
+        """The payload of the first answer. Raises NoResponders, RequestTimeout, ConnectionFailed."""
+        with self.connection() as connection:
+            return connection.request(subject, payload, self.request_timeout if timeout is None else timeout)
+
+    def stream_info(self, stream: str) -> StreamInfo:
+        """Raises StreamNotFound, and NoResponders when the server has no JetStream."""
+        with self.connection() as connection:
+            try:
+                return self.stream_info_on(connection, stream)
+            except ConnectionEnded:
+                connection.reconnect()
+                return self.stream_info_on(connection, stream)
+
+    def stream_info_on(self, connection: Connection, stream: str) -> StreamInfo:
+        payload = connection.request(f"{PREFIX}.STREAM.INFO.{check_name(stream)}", b"", self.request_timeout)
+        return stream_info(decode(payload, StreamAnswer, f"stream {stream}"))
+
+    def stream_names(self, subject: str = "") -> list[str]:
+        """All streams, or those that store messages of a subject (which may have wildcards), sorted."""
+        names: list[str] = []
+        while True:
+            body: dict[str, Any] = {"offset": len(names)}
+            if subject:
+                body["subject"] = subject
+            answer = decode(self.request(f"{PREFIX}.STREAM.NAMES", encode(body)), StreamNames, "streams")
+            names += answer.streams or []
+            if not answer.streams or len(names) >= answer.total:
+                return sorted(names)
+
+    def seq_at_time(self, stream: str, time_ns: int) -> int:
+        """The first sequence that was stored at this time or later; one after the last if there is none."""
+        consumer = secrets.token_hex(8)
+        config = {
+            "name": consumer,
+            "deliver_policy": "by_start_time",
+            "opt_start_time": format_time(max(time_ns, 0)),
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        info = self.stream_info(stream)
+        if info.messages == 0 or time_ns > info.last_time:
+            return info.last_seq + 1
+        with self.connection() as connection:
+            payload = connection.request(
+                f"{PREFIX}.CONSUMER.CREATE.{check_name(stream)}.{consumer}",
+                encode({"stream_name": stream, "config": config, "action": "create"}),
+                self.request_timeout,
+            )
+            answer = decode(payload, ConsumerAnswer, f"stream {stream}")
+            connection.request_later(f"{PREFIX}.CONSUMER.DELETE.{stream}.{consumer}", b"")
+        return answer.delivered.stream_seq + 1
+
+    # -- columns --------------------------------------------------------------------------------------------
+
+    def fetch_range(
+        self,
+        stream: str,
+        first: int,
+        last: int,
+        *,
+        subjects: Sequence[str] = (),
+        batch_rows: int = 32768,
+        headers: bool = True,
+        fail_on_loss: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages with first <= seq <= last, in order, as record batches with the schema SCHEMA.
+
+        Deleted messages are simply not there. Anything else that is missing raises: MessagesMissing when the
+        stream does not reach `last`, FetchFailed when messages do not come. With `fail_on_loss` it also
+        raises MessagesMissing when the stream's head was cut off (by retention or a purge) before it was
+        read. `subjects` are filters, wildcards allowed. A lost connection is made anew, and the read goes on
+        with the next sequence. A batch has fewer rows when its messages are large.
+        """
+        if first < 1:
+            raise UsageError(f"a range starts at sequence 1 or later, not at {first}")
+        if not 0 < batch_rows <= 1 << 22:
+            raise UsageError(f"a batch has between 1 and {1 << 22} rows, not {batch_rows}")
+        info = self.stream_info(stream)
+        if last < first:
+            return iter(())
+        fetch = Fetch(
+            self,
+            info,
+            first,
+            last,
+            subjects=subjects,
+            batch_rows=batch_rows,
+            headers=headers,
+            fail_on_loss=fail_on_loss,
+        )
+        return fetch.batches()
+
+    def publisher(
+        self, *, stream: str = "", max_in_flight: int = 4096, ack_timeout: float = 10.0
+    ) -> Publisher:
+        """To publish with acknowledgements. `stream`: the one that must acknowledge; StreamNotFound if none."""
+        if not 0 < max_in_flight <= 1 << 20:
+            raise UsageError(f"between 1 and {1 << 20} messages can be in flight, not {max_in_flight}")
+        if stream:
+            self.stream_info(stream)
+        return Publisher(self, stream=stream, max_in_flight=max_in_flight, ack_timeout=ack_timeout)
+
+    def publish_many(self, subjects: pa.Array | str, data: pa.Array, headers: pa.Array | None = None) -> None:
+        """Publish without acknowledgements; on return the server has seen all of it."""
+        with self.connection() as connection:
+            publish_plain(connection, subjects, data, headers, timeout=self.request_timeout)
+
+
+def check_name(stream: str) -> str:
+    """A name that may stand in a subject. Raises UsageError."""
+    if not stream or any(character <= " " or character in "./\\*>" for character in stream):
+        raise UsageError(f"{stream!r} cannot be the name of a stream: no blanks, dots, slashes or wildcards")
+    return stream

@@ -1,0 +1,277 @@
+"""One connection to one of several servers: handshake, keepalive, requests, and a new one when it is lost.
+
+A connection does one thing at a time. Whoever reads rows or acknowledgements from `frames` hands every other
+frame to `handle`. After `reconnect` subscriptions are gone, but for that of the requests' inbox.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headrace import __version__
+from headrace.client.addresses import Address, parse_url
+from headrace.client.errors import ConnectionFailed, NoResponders, ProtocolError, RequestTimeout, UsageError
+from headrace.client.status import NO_RESPONDERS, parse_status
+from headrace.engine.frames import BadFrame, ConnectionEnded, Event, Frames
+
+REQUEST_SID = 1
+WRITE_SECONDS = 30.0
+RECEIVE_BUFFER_BYTES = 4 << 20  # the kernel keeps a slice of the stream ready while a batch is looked at
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 1.0
+
+
+class Refused(ConnectionFailed):
+    """The server is there, and does not want us: trying again would not help."""
+
+
+class Connection:
+    """Open it with `open`; ConnectionEnded from any other method means that `reconnect` is due."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        *,
+        credentials: dict[str, str],
+        name: str,
+        connect_timeout: float,
+        reconnect_timeout: float,
+    ) -> None:
+        self.addresses = list(addresses)
+        self.frames = Frames()
+        self.address = self.addresses[0]
+        self.max_payload = 0
+        self._credentials = credentials
+        self._name = name
+        self._connect_timeout = connect_timeout
+        self._reconnect_timeout = reconnect_timeout
+        self._socket: socket.socket | None = None
+        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._requests = 0
+        self._last_sid = REQUEST_SID
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Try every server once. Raises ConnectionFailed, which says what was wrong with each."""
+        failures: list[ConnectionFailed] = []
+        for address in list(self.addresses):
+            try:
+                return self._open(address)
+            except ConnectionFailed as failure:
+                self.close()
+                failures.append(failure)
+        if len(failures) == 1:
+            raise failures[0]
+        kind = Refused if any(isinstance(failure, Refused) for failure in failures) else ConnectionFailed
+        raise kind("; ".join(map(str, failures)), hint="no server of the list can be used")
+
+    def reconnect(self) -> None:
+        """Try all servers until one takes us. Raises ConnectionFailed when none did for too long."""
+        self.close()
+        deadline = time.monotonic() + self._reconnect_timeout
+        pause = FIRST_PAUSE_SECONDS
+        # The next server first: the one that was lost probably is not back yet.
+        self.addresses = [*self.addresses[1:], self.addresses[0]]
+        while True:
+            try:
+                return self.open()
+            except Refused:
+                raise
+            except ConnectionFailed:
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def refresh(self) -> None:
+        """Answer what came while nobody read, and connect again if the server has gone meanwhile."""
+        try:
+            while event := self.frames.next(0.0):
+                self.handle(event)
+        except (ConnectionEnded, ConnectionFailed):
+            self.reconnect()
+
+    def close(self) -> None:
+        self.frames.attach(-1)
+        if self._socket:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self, address: Address) -> None:
+        try:
+            self._socket = socket.create_connection((address.host, address.port), self._connect_timeout)
+            self._socket.settimeout(WRITE_SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            self.frames.attach(self._socket.fileno())
+            self.address = address
+            self._shake_hands(address)
+        except ConnectionRefusedError:
+            raise ConnectionFailed(
+                f"no server listens at {address}",
+                hint="start one with `headrace serve`, or check the address",
+            ) from None
+        except ConnectionEnded:
+            raise ConnectionFailed(f"the server at {address} closed the connection at once") from None
+        except (BadFrame, ValueError):
+            raise Refused(f"what listens at {address} is no NATS server", hint="check the address") from None
+        except OSError as error:
+            raise ConnectionFailed(
+                f"the server at {address} cannot be reached: {error.strerror or error}"
+            ) from None
+
+    def _shake_hands(self, address: Address) -> None:
+        greeting = self._expect("INFO", address)
+        self._learn(greeting.payload)
+        self.send(
+            b"CONNECT %b\r\nSUB %b.* %d\r\nPING\r\n"
+            % (json.dumps(self._connect_options(address)).encode(), self._inbox.encode(), REQUEST_SID)
+        )
+        self._expect("PONG", address)
+
+    def _connect_options(self, address: Address) -> dict[str, Any]:
+        return {
+            "verbose": False,
+            "pedantic": False,
+            "lang": "python",
+            "version": __version__,
+            "name": self._name,
+            "protocol": 1,
+            "headers": True,
+            "no_responders": True,
+            **(address.credentials or self._credentials),
+        }
+
+    def _expect(self, kind: str, address: Address) -> Event:
+        deadline = time.monotonic() + self._connect_timeout
+        while event := self.frames.next(deadline - time.monotonic()):
+            if event.kind == kind:
+                return event
+            if event.kind == "-ERR":
+                raise _refusal(event.payload, address)
+            if kind == "INFO":
+                break
+            self.handle(event)
+        raise ConnectionFailed(
+            f"the server at {address} did not answer in time",
+            hint="is it a NATS server, and can it be reached?",
+        )
+
+    def _learn(self, info: bytes) -> None:
+        """From INFO: what the server takes, and where its neighbours are."""
+        said = json.loads(info)
+        if said.get("tls_required"):
+            raise Refused(f"the server at {self.address} wants TLS; this client has none")
+        self.max_payload = int(said.get("max_payload", self.max_payload))
+        known = {(address.host, address.port) for address in self.addresses}
+        for url in said.get("connect_urls") or []:
+            address = parse_url(url)
+            if (address.host, address.port) not in known:
+                ours = self.address
+                self.addresses.append(
+                    Address(address.host, address.port, ours.user, ours.password, ours.token)
+                )
+
+    # -- frames ---------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        if self._socket is None:
+            raise ConnectionEnded("not connected")
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionEnded(str(error)) from None
+
+    def handle(self, event: Event) -> None:
+        """Do what keeps the connection going. A message that nobody waits for is dropped."""
+        if event.kind == "PING":
+            self.send(b"PONG\r\n")
+        elif event.kind == "INFO":
+            self._learn(event.payload)
+        elif event.kind == "-ERR":
+            if b"violation" in event.payload.lower():
+                raise _refusal(event.payload, self.address)
+            raise ConnectionEnded(event.payload.decode(errors="replace"))  # which comes next
+
+    def wait(self, seconds: float) -> None:
+        """Keep the connection going for a while. Drops the messages that come."""
+        deadline = time.monotonic() + seconds
+        while event := self.frames.next(deadline - time.monotonic()):
+            self.handle(event)
+
+    def subscribe(self, subject: str) -> int:
+        """The number of a new subscription."""
+        self._last_sid += 1
+        self.send(b"SUB %b %d\r\n" % (subject.encode(), self._last_sid))
+        return self._last_sid
+
+    def unsubscribe(self, sid: int) -> None:
+        self.send(b"UNSUB %d\r\n" % sid)
+
+    def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
+        self.send(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload))
+
+    def flush(self, timeout: float) -> None:
+        """Wait until the server has seen everything that was sent."""
+        self.send(b"PING\r\n")
+        deadline = time.monotonic() + timeout
+        while event := self.frames.next(deadline - time.monotonic()):
+            if event.kind == "PONG":
+                return
+            self.handle(event)
+        raise RequestTimeout(f"the server at {self.address} did not answer a PING in {timeout:g} s")
+
+    # -- requests -------------------------------------------------------------------------------------------
+
+    def request(self, subject: str, payload: bytes, timeout: float) -> bytes:
+        """The answer's payload. Raises NoResponders, RequestTimeout, and ConnectionEnded."""
+        if not subject or any(character <= " " for character in subject):
+            raise UsageError(f"{subject!r} is not a subject: tokens with dots between, no blanks")
+        if len(payload) > self.max_payload:
+            raise UsageError(f"the request is larger than the server takes ({self.max_payload} bytes)")
+        reply = self.request_later(subject, payload).encode()
+        deadline = time.monotonic() + timeout
+        while event := self.frames.next(deadline - time.monotonic()):
+            if event.sid != REQUEST_SID:
+                self.handle(event)
+            elif event.subject == reply:
+                if parse_status(event.headers).code == NO_RESPONDERS:
+                    raise _no_responders(subject)
+                return event.payload
+        raise RequestTimeout(f"no answer from {subject} in {timeout:g} s")
+
+    def request_later(self, subject: str, payload: bytes) -> str:
+        """Send a request whose answer is dropped unless somebody looks for it; returns its reply subject."""
+        self._requests += 1
+        reply = f"{self._inbox}.{self._requests}"
+        self.publish(subject, payload, reply)
+        return reply
+
+
+def _refusal(payload: bytes, address: Address) -> ConnectionFailed:
+    text = payload.decode(errors="replace").strip("' ")
+    if "authorization" in text.lower() or "authentication" in text.lower():
+        return Refused(
+            f"the server at {address} does not accept these credentials",
+            hint="give user and password, or a token, as options or in the URL: nats://user:password@host:port",
+        )
+    return ConnectionFailed(f"the server at {address} says: {text}")
+
+
+def _no_responders(subject: str) -> NoResponders:
+    if subject.startswith("$JS."):
+        return NoResponders(
+            "the server has no JetStream (nobody answers its API)",
+            hint="start it with JetStream enabled: nats-server -js, or jetstream in its configuration",
+        )
+    return NoResponders(f"nobody listens to {subject}")
+
+
+def protocol_error(error: BadFrame, address: Address) -> ProtocolError:
+    return ProtocolError(f"the server at {address} sent what is no NATS protocol: {error}")

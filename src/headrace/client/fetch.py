@@ -1,0 +1,239 @@
+"""Reading a range of a stream: a consumer of our own, pulls that overlap, and another start when something breaks.
+
+The plan
+--------
+An ephemeral consumer without acknowledgements starts at the first sequence that is missing. Two pulls are on
+their way at any time, so the server never waits for us; each is bounded in rows and bytes, so it never holds
+more for us than it may.
+
+The end of the range is reached by a message with its last sequence, or a later one. If the messages at the end
+are deleted, or do not match the filter, none comes. So whenever a consumer says that nothing follows, stays
+silent, is gone, or the connection is lost, a new consumer is made at the next sequence; if that one counts
+nothing that matches, and the stream still reaches to the end of the range, the range is complete. One rule for
+every kind of trouble, and no end is believed that was not counted anew.
+
+Rejected: `no_wait` pulls and their 404. The server answers them from a counter that deletes can put off.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.client.api import PREFIX, ConsumerAnswer, StreamInfo, decode, encode
+from headrace.client.errors import (
+    ApiError,
+    FetchFailed,
+    MessagesMissing,
+    NoResponders,
+    RequestTimeout,
+    StreamNotFound,
+    UsageError,
+)
+from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
+from headrace.engine.columns import Columns
+from headrace.engine.frames import ConnectionEnded, Event
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.client.client import Client
+    from headrace.client.connection import Connection
+
+PULL_ROWS = 16384
+PULL_BYTES = 12 << 20  # two pulls stay below the 64 MiB that a server holds for a slow reader
+PULL_EXPIRES_NANOSECONDS = 60_000_000_000
+INACTIVE_NANOSECONDS = 60_000_000_000
+SILENCE_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)  # how long to wait for a row, by attempts without one
+
+
+class Fetch:
+    """One range. `batches` may be iterated once."""
+
+    def __init__(
+        self,
+        client: Client,
+        info: StreamInfo,
+        first: int,
+        last: int,
+        *,
+        subjects: Sequence[str],
+        batch_rows: int,
+        headers: bool,
+        fail_on_loss: bool,
+    ) -> None:
+        self._client = client
+        self._stream = info.name
+        self._created = info.created
+        self._subjects = list(subjects)
+        self._batch_rows = batch_rows
+        self._first = first
+        self._last = last
+        self._fail_on_loss = fail_on_loss
+        self._columns = Columns(0, first=first, last=last, batch_rows=batch_rows, headers=headers)
+        self._consumer = ""
+        self._inbox = ""
+        self._pull_bytes = PULL_BYTES
+        self._refused_at = -1
+        self.check(info)
+
+    def check(self, info: StreamInfo) -> None:
+        """Raise when this stream cannot give the range."""
+        if info.retention != "limits":
+            raise UsageError(
+                f"the stream {self._stream} has the retention {info.retention}: reading it would remove messages",
+                hint="read a stream with the retention limits, a mirror of this one for example",
+            )
+        if info.created != self._created:
+            raise MessagesMissing(f"the stream {self._stream} was deleted and made anew while it was read")
+        if info.last_seq < self._last:
+            raise MessagesMissing(
+                f"the stream {self._stream} ends at {info.last_seq}; {self._first} to {self._last} was asked for"
+            )
+        if self._fail_on_loss and info.first_seq > self._columns.last_seq + 1 and not self._columns.complete:
+            raise self._loss(info, self._columns.last_seq + 1)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        from headrace.client.arrays import Batches
+
+        columns = self._columns
+        made = Batches(self._stream, self._batch_rows)
+        with self._client.connection() as connection:
+            attempts = 0
+            try:
+                while not columns.complete:
+                    seen = columns.last_seq
+                    try:
+                        if not self._start(connection):
+                            break
+                        for _ in self._read(connection, SILENCE_SECONDS[attempts]):
+                            self._check_loss()
+                            yield made.take(columns)
+                    except ConnectionEnded:
+                        self._consumer = ""
+                        connection.reconnect()
+                    except (NoResponders, RequestTimeout, ApiError) as error:
+                        # Normal for a moment, while a server starts or a cluster chooses a leader.
+                        if isinstance(error, StreamNotFound) or attempts + 1 == len(SILENCE_SECONDS):
+                            raise
+                        connection.wait(SILENCE_SECONDS[attempts])
+                    attempts = 0 if columns.last_seq > seen else attempts + 1
+                    if attempts == len(SILENCE_SECONDS):
+                        raise FetchFailed(
+                            f"the stream {self._stream} has messages after {columns.last_seq}, but none comes",
+                            hint="look at the server's log",
+                        )
+                if columns.rows:
+                    self._check_loss()
+                    yield made.take(columns)
+            finally:
+                self._stop(connection)
+
+    # -- the consumer ---------------------------------------------------------------------------------------
+
+    def _start(self, connection: Connection) -> bool:
+        """Make a consumer at the next sequence. False: nothing that matches is left."""
+        self._stop(connection)
+        self.check(self._client.stream_info_on(connection, self._stream))
+        name = secrets.token_hex(8)
+        config: dict[str, Any] = {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._columns.last_seq + 1,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": INACTIVE_NANOSECONDS,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        if self._subjects:
+            config["filter_subjects"] = self._subjects
+        answer = connection.request(
+            f"{PREFIX}.CONSUMER.CREATE.{self._stream}.{name}",
+            encode({"stream_name": self._stream, "config": config, "action": "create"}),
+            self._client.request_timeout,
+        )
+        consumer = decode(answer, ConsumerAnswer, f"reading the stream {self._stream}")
+        self._consumer = name
+        self._inbox = f"_INBOX.{name}"
+        self._columns.follow(connection.subscribe(f"{self._inbox}.*"))
+        return consumer.num_pending > 0
+
+    def _stop(self, connection: Connection) -> None:
+        if not self._consumer:
+            return
+        consumer, self._consumer = self._consumer, ""
+        try:
+            connection.unsubscribe(self._columns.sid)
+            connection.request_later(f"{PREFIX}.CONSUMER.DELETE.{self._stream}.{consumer}", b"")
+        except ConnectionEnded:
+            pass  # the server removes it when nobody pulls for a while
+
+    # -- the rows -------------------------------------------------------------------------------------------
+
+    def _read(self, connection: Connection, silence: float) -> Iterator[None]:
+        """Yields when a batch is full; ends when this consumer is at its end, one way or another."""
+        columns = self._columns
+        while not columns.complete:
+            self._ask(connection)
+            seen = columns.last_seq
+            event = columns.read(connection.frames, silence)
+            if columns.full:
+                yield
+            elif event and event.sid == columns.sid:
+                if not self._on_status(event):
+                    return
+            elif event:
+                connection.handle(event)
+            elif columns.pending == 0 or columns.last_seq == seen:
+                return
+
+    def _ask(self, connection: Connection) -> None:
+        """Keep two pulls on their way, but never for more rows than the range can have."""
+        columns = self._columns
+        while columns.credit <= PULL_ROWS:
+            rows = min(PULL_ROWS, self._last - columns.last_seq - columns.credit)
+            if rows <= 0:
+                columns.low_credit = -1
+                return
+            pull = {"batch": rows, "max_bytes": self._pull_bytes, "expires": PULL_EXPIRES_NANOSECONDS}
+            connection.publish(
+                f"{PREFIX}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}",
+                encode(pull),
+                f"{self._inbox}.1",
+            )
+            columns.credit += rows
+        columns.low_credit = PULL_ROWS
+
+    def _on_status(self, event: Event) -> bool:
+        """False when the consumer is over."""
+        columns = self._columns
+        status = parse_status(event.headers)
+        unused = int(status.headers.get("Nats-Pending-Messages", "0"))
+        if status.code == HEARTBEAT:
+            return True
+        if status.code == TIMEOUT or (status.code == CONFLICT and "Nats-Pending-Messages" in status.headers):
+            columns.credit -= unused
+            if "MaxBytes" in status.text and columns.credit <= 0:
+                # Refused twice at the same place: a message that is larger than a pull.
+                if self._refused_at == columns.last_seq:
+                    self._pull_bytes *= 2
+                self._refused_at = columns.last_seq
+            return "Shutdown" not in status.text
+        return False
+
+    # -- loss -----------------------------------------------------------------------------------------------
+
+    def _check_loss(self) -> None:
+        """Where sequences are missing: was the head of the stream cut off under our eyes?"""
+        if self._fail_on_loss and self._columns.jumped_from >= 0:
+            info = self._client.stream_info(self._stream)
+            if info.first_seq > self._columns.jumped_from + 1:
+                raise self._loss(info, self._columns.jumped_from + 1)
+
+    def _loss(self, info: StreamInfo, wanted: int) -> MessagesMissing:
+        return MessagesMissing(
+            f"the stream {self._stream} starts at {info.first_seq} by now; messages from {wanted} on are gone",
+            hint="its retention or a purge removed them before they were read",
+        )
