@@ -150,7 +150,8 @@ def test_sql_finds_the_source_without_registration(on: Nats) -> None:
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.a", ["7", "8"])
     on.spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW numbers USING nats OPTIONS (servers '{on.broker.url}', stream '{stream}')"
+        "CREATE OR REPLACE TEMPORARY VIEW numbers USING nats "
+        f"OPTIONS (servers '{on.broker.url}', stream '{stream}')"
     )
     assert on.spark.sql("SELECT sum(int(string(data))) FROM numbers").collect()[0][0] == 15
 
