@@ -10,7 +10,7 @@ READY  := $(VENV)/.ready
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long test-debug lint format bench clean
+.PHONY: help demo test test-long test-debug lint format bench bench-long clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
@@ -50,6 +50,9 @@ format: $(READY)  ## let ruff rewrite what it can
 
 bench: $(READY)  ## headrace beside nats-server, alternating rounds, as ratios
 	$(BIN)/python -m benchmarks
+
+bench-long: $(READY)  ## the same with ten million stored messages (minutes)
+	$(BIN)/python -m benchmarks --long
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) build dist src/*.egg-info src/headrace/engine/*.c src/headrace/engine/*.so

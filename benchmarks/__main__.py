@@ -1,7 +1,8 @@
-"""Headrace beside nats-server: `python -m benchmarks [--rounds 5] [--rows KEY,...] [--quick] [--server
-NAME=COMMAND]`.
+"""Headrace beside nats-server: `python -m benchmarks [--rounds 5] [--rows KEY,...] [--quick] [--long]
+[--server NAME=COMMAND]`.
 
-The rows are the full suite of `headrace bench compare`; here is only what they aim at.
+The rows are the suites full and streams (with --long: long) of `headrace bench compare`; here is only what
+they aim at.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from dataclasses import replace
 from headrace.bench.comparison import show_comparison
 from headrace.bench.failure import BenchError
 from headrace.bench.servers import Server, find_server
-from headrace.bench.suites import FULL, QUICK_FACTOR, ROUNDS
+from headrace.bench.suites import FULL, LONG, QUICK_FACTOR, ROUNDS, STREAMS
 from headrace.errors import UsageError
 
 # The ratio to nats-server; at least this for a rate, at most this for a cost.
@@ -30,17 +31,31 @@ TARGETS = {
     "request-64": 1,
     "subjects": 1,
     "idle": 1,
+    "stream-4096": 2,
+    "stream-4096-always": 100,
+    "stream-1-always": 1,
+    "stream-pull": 2,
+    "stream-pull-none": 2,
+    "stream-start": 1,
+    "stream-recover": 1,
 }
+VALUE_LIMITS = {"stream-memory": 32}  # bytes per stored message
 PEAK_RSS_LIMITS_MB = {"10-1000": 150}
 ROWS = [
-    replace(row, target=TARGETS.get(row.key), peak_rss_limit_mb=PEAK_RSS_LIMITS_MB.get(row.key))
-    for row in FULL
+    replace(
+        row,
+        target=TARGETS.get(row.key),
+        peak_rss_limit_mb=PEAK_RSS_LIMITS_MB.get(row.key),
+        value_limit=VALUE_LIMITS.get(row.key),
+    )
+    for row in (*FULL, *STREAMS, *LONG)
 ]
+LONG_KEYS = {row.key for row in LONG}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_arguments(arguments)
-    rows = [row for row in ROWS if not options.rows or row.key in options.rows]
+    rows = [row for row in ROWS if row.key in (options.rows or _of_suite(options.long))]
     if options.quick:
         rows = [replace(row, workload=row.workload.scaled(QUICK_FACTOR)) for row in rows]
     try:
@@ -49,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             find_server("headrace"),
         ]
         return show_comparison(
-            rows, servers, options.rounds, markdown=options.markdown, json_file=options.json
+            rows,
+            servers,
+            options.rounds or ROUNDS["long" if options.long else "full"],
+            markdown=options.markdown,
+            json_file=options.json,
         )
     except (BenchError, UsageError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
@@ -64,10 +83,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds",
         type=int,
-        default=ROUNDS["full"],
-        help=f"runs of every row against every server ({ROUNDS['full']})",
+        help=f"runs of every row against every server ({ROUNDS['full']}, --long {ROUNDS['long']})",
     )
     parser.add_argument("--rows", type=lambda text: text.split(","), help=f"only these, of {','.join(keys)}")
+    parser.add_argument("--long", action="store_true", help="only the rows that take minutes")
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages: to see that it works")
     parser.add_argument(
         "--server", action="append", metavar="NAME=COMMAND", help="the first is the reference"
@@ -77,9 +96,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if unknown := set(options.rows or ()) - set(keys):
         parser.error(f"no such row: {', '.join(sorted(unknown))} (there are {', '.join(keys)})")
-    if options.rounds < 1:
+    if options.rounds is not None and options.rounds < 1:
         parser.error("at least one round is needed")
     return options
+
+
+def _of_suite(long: bool) -> set[str]:
+    return LONG_KEYS if long else {row.key for row in ROWS} - LONG_KEYS
 
 
 def server_from(text: str) -> Server:

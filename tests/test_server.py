@@ -278,7 +278,12 @@ def test_closed_standard_streams_do_no_harm(command: str, closed: str, tmp_path:
     ready = tmp_path / "log"
     flag = "-l" if "nats_server" in command else "--log-file"
     line = f"exec {sys.executable} -m {command} {flag} {ready} {closed}"
-    process = subprocess.Popen(["sh", "-c", line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        ["sh", "-c", line],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "HEADRACE_STORE": str(tmp_path / "store")},
+    )
     try:
         end = time.monotonic() + 30
         while not (ready.exists() and "Server is ready" in ready.read_text()):

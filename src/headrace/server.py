@@ -12,19 +12,27 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headrace import __version__
 from headrace.broker.broker import Broker
+from headrace.broker.info import API_LEVEL
 from headrace.broker.listener import join_address
+from headrace.config.durations import format_duration
 from headrace.config.options import NATS_VERSION, Options
 from headrace.config.reload import plan_reload
+from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError
 from headrace.logs import Log
+from headrace.monitor.formats import format_bytes
 from headrace.monitor.monitor import Monitor
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
 
 
 class Server:
@@ -35,6 +43,8 @@ class Server:
         self.log = log
         self.broker = Broker(options, log)
         self.monitor: Monitor | None = None
+        self.jetstream: JetStream | None = None
+        self._storage: StorageDirectory | None = None
         self._reread = reread
         self._stopped = asyncio.Event()
         self._lame_duck: asyncio.Task[None] | None = None
@@ -59,6 +69,8 @@ class Server:
             self.monitor = Monitor(self.broker)
             await self.monitor.start()
         try:
+            if options.jetstream:
+                await self._start_jetstream()
             self.broker.start()
             self._write_files()
         except BaseException:
@@ -67,6 +79,28 @@ class Server:
         if not options.no_sigs:
             self._handle_signals()
         log.info("Server is ready")
+
+    async def _start_jetstream(self) -> None:
+        """Recover what is stored, before the first client can ask for it."""
+        from headrace.streams.jetstream import JetStream  # a server without streams starts without them
+
+        log, started = self.log, time.monotonic()
+        log.info("Starting JetStream")
+        if not self.options.store_dir:
+            log.warn("Temporary storage directory used, data could be lost on system reboot")
+        self._storage = StorageDirectory(self.options.jetstream_directory)
+        try:
+            await self._storage.open()
+            options = with_limits(self.options)
+            for line in describe_jetstream(options):
+                log.info(line)
+            self.jetstream = JetStream(options, self.broker, log)
+            self.jetstream.start()
+        except HeadraceError as error:
+            raise UsageError(f"Can't start JetStream: {error}", hint=error.hint) from error
+        if self.monitor:
+            self.monitor.show_jetstream(self.jetstream)
+        log.info(f"Took {format_duration(time.monotonic() - started)} to start JetStream")
 
     async def serve(self) -> None:
         """Return when the server has stopped."""
@@ -116,7 +150,13 @@ class Server:
     async def _stop_rooms(self) -> None:
         if self._lame_duck:
             self._lame_duck.cancel()
+        if self.jetstream:
+            self.log.info("Initiating JetStream Shutdown...")
+            await self.jetstream.stop()
+            self.log.info("JetStream Shutdown")
         self.broker.stop()
+        if self._storage:
+            self._storage.close()
         if self.monitor:
             await self.monitor.stop()
         self._remove_files()
@@ -162,6 +202,20 @@ class Server:
         for path in filter(None, (self.options.pid_file, self.options.ports_file_dir and self._ports_file())):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
+
+
+def describe_jetstream(options: Options) -> list[str]:
+    """The lines at the start that scripts may look for, as nats-server has them."""
+    return [
+        "---------------- JETSTREAM ----------------",
+        *(["  Strict:          true"] if options.jetstream_strict else []),
+        f"  Max Memory:      {format_bytes(options.jetstream_max_memory)}",
+        f"  Max Storage:     {format_bytes(options.jetstream_max_store)}",
+        f'  Store Directory: "{options.jetstream_directory}"',
+        *([f"  Domain:          {options.jetstream_domain}"] if options.jetstream_domain else []),
+        f"  API Level:       {API_LEVEL}",
+        "-------------------------------------------",
+    ]
 
 
 def write_file(path: str, text: str) -> None:

@@ -49,7 +49,7 @@ CLIENTS = pyarrow.schema(
         ("cpu", pyarrow.string()),
         ("cores", pyarrow.int32()),
         ("memory_bytes", pyarrow.int64()),
-        *((name, pyarrow.string()) for name in ("kernel", "python", "headrace_version")),
+        *((name, pyarrow.string()) for name in ("kernel", "python", "headrace_version", "variant")),
     ]
 )
 
@@ -109,6 +109,7 @@ def save_run(
         "kernel": "Linux 6.1",
         "python": "CPython 3.11",
         "headrace_version": "0.1.0",
+        "variant": "",
     } | constants
     rows = [
         {

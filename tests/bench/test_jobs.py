@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headrace.bench
+from headrace import __version__
 from headrace.bench.addresses import Address, is_url, parse_url, parse_urls
 from headrace.bench.comparison import with_distinct_names
 from headrace.bench.jobs import DEFAULTS, WORKLOADS, make_job
@@ -21,6 +23,8 @@ from headrace.bench.workloads import (
     ManySubjects,
     PublishSubscribe,
     RequestReply,
+    StreamConsume,
+    StreamPublish,
     Workload,
 )
 from headrace.cli import bench as command
@@ -46,6 +50,24 @@ SEEDS = Path(headrace.bench.__file__).with_name("seeds.csv")
             ManySubjects(5, 128, messages=100_000, queue="q", wildcard="*"),
         ),
         ("connections", {"num_conns": 9}, IdleConnections(9)),
+        ("stream-publish", {}, StreamPublish(256, 128, 100_000)),
+        (
+            "stream-publish",
+            {
+                "in_flight": 7,
+                "num_pubs": 2,
+                "storage": "memory",
+                "msg_ids": True,
+                "stream": "S",
+                "keep": True,
+            },
+            StreamPublish(7, 128, 100_000, 2, "memory", True, "S", True),
+        ),
+        (
+            "stream-consume",
+            {"batch": 7, "num_subs": 2, "acks": "none", "shared": True, "msg_size": 0},
+            StreamConsume(7, 0, 100_000, 2, "none", True),
+        ),
     ],
 )
 def test_flags_make_a_workload(name: str, given: dict[str, Any], workload: Workload) -> None:
@@ -61,8 +83,9 @@ def test_flags_make_a_workload(name: str, given: dict[str, Any], workload: Workl
         ("latency", {"num_subs": 0}, "", "nobody to receive"),
         ("subjects", {"num_subs": 0}, "", "nobody to receive"),
         ("latency", {}, "rnats-1x10", "a preset is a pubsub run"),
-        ("stream-publish", {}, "", "needs streams, which are not in this version yet"),
-        ("stream-consume", {}, "", "needs streams, which are not in this version yet"),
+        ("stream-consume", {"num_subs": 0}, "", "nobody to consume"),
+        ("stream-consume", {"msg_ids": True}, "", "--msg-ids is for stream-publish, not for stream-consume"),
+        ("stream-publish", {"num_subs": 1}, "", "--num-subs is for .*, not for stream-publish"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -70,6 +93,31 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=part):
         make_job(name, given, preset)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "variant"),
+    [
+        ("pubsub", {}, ""),
+        ("request", {"in_flight": 64}, "64 in flight"),
+        ("subjects", {}, "10,000 subjects, wildcard >"),
+        (
+            "subjects",
+            {"num_subjects": 5, "wildcard": "none", "queue": "q"},
+            "5 subjects, a subscription each, queue group",
+        ),
+        ("stream-publish", {"msg_ids": True}, "file storage, 256 in flight, message ids"),
+        (
+            "stream-consume",
+            {"acks": "none", "shared": True},
+            "file storage, batches of 1,000, no acks, one consumer",
+        ),
+    ],
+)
+def test_what_tells_runs_of_a_workload_apart(name: str, given: dict[str, Any], variant: str) -> None:
+    job = make_job(name, given)
+    assert job.variant == variant
+    assert job.describe().endswith(variant)
 
 
 def test_the_command_line_names_what_there_is() -> None:
@@ -137,7 +185,10 @@ def test_servers_are_found_by_name_path_and_url(nats_server: Server) -> None:
     assert find_server("nats-server").command == nats_server.command
     assert find_server(nats_server.command[0]).name == "nats-server"
     assert find_server("127.0.0.1:1").address == Address("127.0.0.1", 1)
-    assert find_server("headrace").version().startswith("headrace ")
+    assert find_server("headrace").version() == __version__
+    assert re.fullmatch(
+        r"\d+\.\d+\.\d+\S*", nats_server.version()
+    )  # without its name, which stands beside it
     with pytest.raises(UsageError, match="there is no server 'no-such-server'"):
         find_server("no-such-server")
 

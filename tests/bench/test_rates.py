@@ -29,7 +29,7 @@ NATS Pub/Sub stats: 3,000 msgs/sec ~ 300.00 KB/sec
   [2] 2,000 msgs/sec ~ 200.00 KB/sec (1000 msgs)
   min 2,000 | avg 3,000 | max 4,000 | stddev 1,000 msgs
 
-Server: headrace (headrace 1)
+Server: headrace, version 1.0
 Server CPU time: 0.75 seconds, peak memory: 30.5 MB
 Generator: 95% of a core in 1.000 seconds
 The generator was busy all the time: it may have been the limit, not the server.
@@ -39,7 +39,7 @@ Not a quiet machine: other processes kept 0.50 cores busy."""
 def finished(preset: str = "", clients: list[Client] = CLIENTS) -> Finished:
     job = Job("pubsub", PublishSubscribe(2, 2, 100, 1000), "bench", 2, 2, 1000, 100, preset)
     measurement = Measurement(Sample(2000, 1.0, 0.95, clients), 0.75, 30_500_000, 0.5)
-    return Finished("id", datetime(2026, 1, 2, tzinfo=UTC), job, "headrace", "headrace 1", measurement)
+    return Finished("id", datetime(2026, 1, 2, tzinfo=UTC), job, "headrace", "1.0", measurement)
 
 
 def test_a_client_has_the_rate_of_its_own_time() -> None:

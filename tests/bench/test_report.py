@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 from headrace.bench.failure import BenchError
 from headrace.bench.report import words
-from headrace.bench.report.content import Content, Run, Summary
+from headrace.bench.report.content import Case, Content, Run, Summary
 from headrace.bench.report.samples import find_runs
 from headrace.bench.report.tables import comparison
 from headrace.bench.report.write import compute_report, write_report
@@ -41,6 +41,8 @@ LATENCIES = [RANDOM.lognormal(4.5, 0.8, size).tolist() for size in (15_000, 14_9
 TOTALS = {"headrace": (9_000_000, 10_000_000, 14_000_000), "nats-server": (3_000_000, 4_000_000, 3_500_000)}
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99}
 STEPS = {"p50": 5000, "p90": 4000, "p99": 900, "p99_9": 90, "p99_99": 9, "max_us": 1}
+
+VARIANTS = ("10 subjects, wildcard >", "10 subjects, a subscription each")
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
             rss_per_connection=3_200.0,
             server_peak_rss_bytes=peak,
         )
+    for number, variant in enumerate(VARIANTS):
+        about = {"workload": "subjects", "variant": variant, "total_msgs_per_sec": 1000.0 * (number + 1)}
+        save_run(directory, f"subjects-{number}", pair, **about)
+    # One that was saved before there were variants.
+    path = directory / "clients-ask.parquet"
+    parquet.write_table(parquet.read_table(path).drop_columns(["variant"]), path)
     for number in range(2):
         save_run(
             directory,
@@ -183,6 +191,52 @@ def test_a_percentile_is_never_above_the_highest_value(content: Content) -> None
     assert (summary.p50, summary.p99_99, summary.max_us) == (100.0, 100.0, 100.0)
 
 
+def test_every_second_of_a_run_has_its_percentiles(content: Content) -> None:
+    """Of the run with two seconds; in the other one nothing was measured after the first."""
+    assert [(item.run_id, item.second) for item in content.over_time] == [("random", 0.0), ("random", 1.0)]
+    for item, values in zip(content.over_time, LATENCIES, strict=True):
+        assert item.p50 == pytest.approx(numpy.percentile(values, 50, method="inverted_cdf"), rel=0.01)
+        assert item.p99 == pytest.approx(numpy.percentile(values, 99, method="inverted_cdf"), rel=0.01)
+        assert item.max_us == max(values)
+
+
+def test_a_long_run_has_no_more_points_than_a_chart_can_show(spark: SparkSession, tmp_path: Path) -> None:
+    pair = [client("pub", 30_000, 150.0), client("sub", 30_000, 150.0)]
+    for run_id, minute in (("older", 0), ("newer", 1)):
+        slices = [[float(second + minute), 1.0] for second in range(1, 151)]
+        save_run(tmp_path, run_id, pair, minute=minute, workload="latency", slices=slices)
+    points = compute_report(spark, find_runs(tmp_path)).over_time
+    assert {point.run_id for point in points} == {"newer"}
+    assert [point.second for point in points] == [float(second) for second in range(0, 150, 3)]
+    assert [point.max_us for point in points] == [float(second + 4) for second in range(0, 150, 3)]
+
+
+def test_variants_of_a_workload_are_never_one_case(content: Content, tmp_path: Path) -> None:
+    found = {item.variant: item.median for item in content.summaries if item.workload == "subjects"}
+    assert found == {VARIANTS[0]: 1000.0, VARIANTS[1]: 2000.0}
+    assert all(item.change is None for item in content.summaries if item.workload == "subjects")
+    table = write_report(content, tmp_path)[1].read_text()
+    for variant in VARIANTS:
+        assert f"| subjects · 1 → 1 · 128 B · {variant} · 1,000 msgs |" in table
+
+
+def test_a_run_from_before_there_were_variants_is_read(content: Content) -> None:
+    assert find_run(content, "ask").variant == ""
+
+
+@pytest.mark.parametrize(
+    ("workload", "pubs", "subs", "text"),
+    [
+        ("stream-publish", 2, 0, "stream-publish · 2 publishers · 128 B · file storage · 1,000 msgs"),
+        ("stream-consume", 0, 1, "stream-consume · 1 client · 128 B · file storage · 1,000 msgs"),
+    ],
+)
+def test_streams_in_words(workload: str, pubs: int, subs: int, text: str) -> None:
+    case = Case("m", workload, "", "file storage", pubs, subs, 1000, 128, None, None)
+    assert words.case(case) == text
+    assert words.headline(workload) in ("acknowledged/s", "consumed/s")
+
+
 def test_requests_are_judged_by_round_trips(content: Content) -> None:
     assert find_summary(content, "request").median == 8_000 / 2.0
 
@@ -225,7 +279,7 @@ def test_the_seeds_stand_beside_the_same_work(content: Content) -> None:
 def test_only_the_newest_machine_is_compared_and_that_is_said(content: Content) -> None:
     assert {run.machine for run in content.runs} == {"aaaa1111"}
     said = " ".join(comparison(content))
-    assert "12 runs compared" in said
+    assert "14 runs compared" in said
     assert "machine aaaa1111 (Test CPU, 2 cores, 8 GB, Linux 6.1)" in said
     assert "2 runs of other machines left out: machine bbbb2222 (Older CPU" in said
     assert "--compare-machines" in said
@@ -234,7 +288,7 @@ def test_only_the_newest_machine_is_compared_and_that_is_said(content: Content) 
 def test_machines_are_compared_only_when_asked_and_marked(all_machines: Content, tmp_path: Path) -> None:
     assert {run.machine for run in all_machines.runs} == {"aaaa1111", "bbbb2222"}
     said = " ".join(comparison(all_machines))
-    assert "14 runs compared" in said
+    assert "16 runs compared" in said
     assert "2 different machines" in said
     assert "left out" not in said
     page, table = (path.read_text() for path in write_report(all_machines, tmp_path))
@@ -305,12 +359,13 @@ def browsed(content: Content, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_a_browser_shows_all_charts_and_figures(browsed: tuple[Page, str, list[str]]) -> None:
     page, _, _ = browsed
-    # one fan-out, three latencies, memory idle and at work, one history of several runs
-    assert page.tags.count("svg") == page.tags.count("figure") == 1 + 3 + 2 + 1
-    assert page.tags.count("polyline") == 2 * 0 + 3 + 1 + 2
+    # one fan-out, three latencies, one over time, memory idle and at work, one history of several runs
+    assert page.tags.count("svg") == page.tags.count("figure") == 1 + 3 + 1 + 2 + 1
+    assert page.tags.count("polyline") == 2 * 0 + 3 + 1 + 1 + 2
     for text in (
         "Throughput by fan-out",
         "Latency percentiles",
+        "Latency over time",
         "Memory by connections",
         "History across runs",
     ):
@@ -352,7 +407,7 @@ def test_the_table_has_the_known_figures(content: Content, tmp_path: Path) -> No
     ) in text
     widths = {line.count("|") for line in text.split("\n\n")[-1].splitlines()}
     assert len(widths) == 1, "every row has all columns"
-    assert "12 runs compared" in text
+    assert "14 runs compared" in text
 
 
 def test_what_a_server_is_called_cannot_become_markup(content: Content, tmp_path: Path) -> None:
@@ -363,6 +418,7 @@ def test_what_a_server_is_called_cannot_become_markup(content: Content, tmp_path
         summaries=tuple(replace(summary, server_name=name) for summary in content.summaries),
         fan_out=tuple(replace(item, server_name=name) for item in content.fan_out),
         memory=tuple(replace(item, server_name=name) for item in content.memory),
+        over_time=tuple(replace(item, server_name=name) for item in content.over_time),
     )
     page, table = (path.read_text() for path in write_report(named, tmp_path))
     assert "<script" not in page

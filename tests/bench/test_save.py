@@ -52,6 +52,7 @@ memory_bytes: int64
 kernel: string
 python: string
 headrace_version: string
+variant: string
 """
 SLICE_TYPES = """
 run_id: string

@@ -36,13 +36,14 @@ def environment(**variables: str) -> dict[str, str]:
 
 def run(*arguments: str, stdin: bytes | None = None, **variables: str) -> Result:
     """Run to the end. Without `stdin` there is none, as for a program started by cron."""
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
-        capture_output=True,
-        timeout=SECONDS,
-        env=environment(**variables),
-    )
+    with TemporaryDirectory(prefix="headrace-cli-") as directory:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
+            capture_output=True,
+            timeout=SECONDS,
+            env=environment(**{"HEADRACE_STORE": directory, **variables}),
+        )
     return Result(done.returncode, done.stdout, done.stderr.decode())
 
 
@@ -70,7 +71,7 @@ class Background:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                env=environment(**variables),
+                env=environment(**{"HEADRACE_STORE": str(directory / "store"), **variables}),
             )
 
     @property

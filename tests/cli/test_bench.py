@@ -115,6 +115,49 @@ def test_latency_at_a_fixed_rate(url: str) -> None:
     assert "the generator itself was late" in result.text
 
 
+def test_publishing_to_a_stream() -> None:
+    flags = ["--start", "nats-server", "-n", "3001", "-np", "2", "--in-flight", "64", "--msg-ids"]
+    result = run("bench", "stream-publish", *flags)
+    assert result.code == 0, result.errors
+    assert re.search(r"^Pub stats: ", result.text, re.MULTILINE)
+    assert re.search(rf"^ \[1\] {RATE} \(1501 msgs\)$", result.text, re.MULTILINE)
+    assert "Latency in microseconds, until each acknowledgement:" in result.text
+    assert re.search(r"^Streams in a temporary directory on \w+$", result.text, re.MULTILINE)
+    assert result.errors == (
+        "stream-publish: 3,001 messages of 128 bytes, 2 → 0, file storage, 64 in flight, message ids,"
+        " nats-server\n"
+    )
+
+
+@pytest.mark.parametrize(("shared", "received"), [([], [3000, 3000]), (["--shared"], None)])
+def test_consuming_from_a_stream(shared: list[str], received: list[int] | None) -> None:
+    document = bench_json(
+        "stream-consume", "--start", "nats-server", "-n", "3000", "-ns", "2", "--batch", "100", *shared
+    )
+    assert received is None or counts(document, "sub") == received
+    assert sum(counts(document, "sub")) == (3000 if shared else 6000)
+    assert document["latency_us"]["p50"] > 0
+    assert document["variant"].startswith("file storage, batches of 100, explicit acks")
+
+
+def test_a_server_without_streams_is_named(url: str) -> None:
+    result = run("bench", "stream-publish", "-s", url, "-n", "10")
+    assert result.code == 1
+    assert re.search(r"^headrace: .*has no JetStream; start it with -js", result.errors, re.MULTILINE)
+
+
+def test_a_server_can_be_given_a_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "small.conf"
+    config.write_text("max_payload: 1000\n")
+    flags = ["--server-config", str(config), "-n", "10"]
+    assert run("bench", "--start", "nats-server", *flags).code == 0
+    result = run("bench", "--start", "nats-server", *flags, "-ms", "1001")
+    assert (result.code, "more than the server takes (1,000)" in result.errors) == (1, True)
+    for wrong in (["--urls", "127.0.0.1:1"], ["--start", "nats-server", "--server-config", "nowhere"]):
+        result = run("bench", *flags[:2], *wrong)
+        assert result.code == 2
+
+
 @pytest.mark.parametrize("wildcard", [">", "*", "none"])
 def test_many_subjects_and_a_queue_group(url: str, wildcard: str) -> None:
     flags = ["-s", url, "-n", "3000", "--num-subjects", "50", "-ns", "2", "--wildcard", wildcard]
@@ -244,8 +287,9 @@ def test_an_interrupt_ends_the_run(url: str) -> None:
         (["--start", "headrace", "--pid", "1"], "--pid is for a server that runs already"),
         (["--urls", "tls://host"], "nats://"),
         (["--urls", "nats://host:x"], "host:port"),
-        (["stream-publish"], "needs streams, which are not in this version yet"),
-        (["stream-consume"], "needs streams, which are not in this version yet"),
+        (["stream-publish", "--stream", "a.b"], "stream name 'a.b' must be one word"),
+        (["stream-consume", "--acks", "some"], "'some' is not one of"),
+        (["--batch", "5"], "--batch is for stream-consume, not for pubsub"),
         (["compare"], "Missing argument"),
         (["compare", "no-such-server"], "there is no server"),
         (["compare", "headrace", "--rows", "nothing"], "no such row: nothing"),
@@ -272,8 +316,8 @@ def test_compare_shows_medians_and_ratios(tmp_path: Path) -> None:
     )
     assert result.code == 0, result.errors
     assert "headrace / nats-server" in result.text
-    assert re.search(r"^nats-server: nats-server: v", result.text, re.MULTILINE)
-    assert re.search(r"^headrace: headrace \d", result.text, re.MULTILINE)
+    assert re.search(r"^nats-server: \d+\.\d+\.\d+$", result.text, re.MULTILINE)
+    assert re.search(r"^headrace: \d+\.\d+", result.text, re.MULTILINE)
     assert re.search(r"^1 → 1, 128 B +[\d.]+ .?/s \(", result.text, re.MULTILINE)
     assert [row["key"] for row in json.loads(path.read_text())["rows"]] == ["1-1", "request-1", "latency"]
 

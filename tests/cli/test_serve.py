@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import socket
 from pathlib import Path
 
+import nats
 import pytest
 
 from tests.cli.commands import Background, assert_one_error_line, run, started
@@ -144,3 +146,45 @@ def test_credentials_from_the_environment(
 )
 def test_options_that_do_not_go_together(arguments: tuple[str, ...]) -> None:
     assert_one_error_line(run("serve", "-p", "-1", *arguments), "--help", code=2)
+
+
+async def store_one(url: str) -> int:
+    client = await nats.connect(url)
+    streams = client.jetstream()
+    await streams.add_stream(name="ORDERS", subjects=["orders.*"])
+    ack = await streams.publish("orders.eu", b"hello")
+    await client.close()
+    return ack.seq
+
+
+async def read_one(url: str) -> bytes | None:
+    client = await nats.connect(url)
+    message = await client.jetstream().get_msg("ORDERS", 1)
+    await client.close()
+    return message.data
+
+
+def test_streams_are_there_after_a_restart(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with started("serve", "-p", "-1", "--store", store, ready=READY) as server:
+        assert f"Streams are kept in {store}" in server.text
+        assert asyncio.run(store_one(url_of(server))) == 1
+        assert server.end() == 0
+        assert server.errors == ""
+    with started("serve", "-p", "-1", "--store", store, ready=READY) as server:
+        assert asyncio.run(read_one(url_of(server))) == b"hello"
+
+
+def test_two_servers_do_not_share_a_store(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with started("serve", "-p", "-1", "--store", store, ready=READY):
+        result = run("serve", "-p", "-1", "--store", store)
+    assert_one_error_line(result, store, "in use by another server")
+
+
+def test_without_streams_no_file_is_written(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with started("serve", "-p", "-1", "--store", str(store), "--no-streams", ready=READY) as server:
+        assert "Streams" not in server.text
+        assert server.end() == 0
+    assert not store.exists()

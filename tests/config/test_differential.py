@@ -103,6 +103,17 @@ store_dir: /tmp/x
 jetstream: false
 jetstream: disabled
 jetstream {enabled: false}
+jetstream: true
+jetstream: Enabled
+jetstream {}
+jetstream {store_dir: /tmp/x, max_mem: 1G, max_file: "10G", domain: hub, unique_tag: az, strict: false}
+jetstream {storedir: /tmp/x, max_memory_store: 64MB, max_file_store: 0, sync_interval: always}
+jetstream {sync: "10s", max_buffered_msgs: 5, max_buffered_size: "5M", request_queue_limit: 5}
+jetstream {max_outstanding_catchup: 64MB, meta_compact: 5, meta_compact_size: 1k, meta_compact_sync: true}
+jetstream {max_concurrent_io: 16, extension_hint: no_extend, info_queue_limit: 3}
+jetstream {limits {max_ack_pending: 5, max_ha_assets: 6, max_request_batch: 7, duplicate_window: "1m"}}
+jetstream {limits {default_max_consumers: 5, batch {max_msgs: 5, max_inflight_total: 6, timeout: "1s"}}}
+jetstream {domain: "a.b"}
 syslog: false
 prof_port: 0
 proxy_protocol: false
@@ -185,6 +196,35 @@ logtime: 1
 log_size_limit: x
 jetstream: maybe
 jetstream: 5
+jetstream: [true]
+jetstream {nosuch: 1}
+jetstream {store_dir: 5}
+jetstream {domain: 5}
+jetstream {enabled: 5}
+jetstream {strict: 5}
+jetstream {unique_tag: 5}
+jetstream {max_mem: "x"}
+jetstream {max_mem: "12"}
+jetstream {max_mem: true}
+jetstream {max_file: 1.5}
+jetstream {sync_interval: "x"}
+jetstream {sync_interval: 10}
+jetstream {sync_interval: true}
+jetstream {limits: 5}
+jetstream {limits {max_ack_pending: "x"}}
+jetstream {limits {duplicate_window: 5}}
+jetstream {limits {duplicate_window: "x"}}
+jetstream {limits {nosuch: 5}}
+jetstream {limits {batch: 5}}
+jetstream {limits {batch {timeout: 5}}}
+jetstream {limits {batch {nosuch: 5}}}
+jetstream {max_buffered_msgs: "5"}
+jetstream {max_buffered_size: "5"}
+jetstream {request_queue_limit: x}
+jetstream {meta_compact: -1}
+jetstream {max_concurrent_io: 1}
+store_dir: /tmp/x\njetstream {store_dir: /tmp/y}
+jetstream {store_dir: /tmp/x}\nstore_dir: /tmp/y
 syslog: 1.5
 storedir: /tmp/x\nstore_dir: /tmp/y
 include missing.conf

@@ -16,7 +16,7 @@ from headrace.config import (
     parse_command_line,
 )
 from headrace.config.directives import DIRECTIVES
-from headrace.config.options import DEFAULT_OPTIONS
+from headrace.config.options import DEFAULT_OPTIONS, JetStreamLimits
 from headrace.config.unsupported import UNSUPPORTED_AUTHORIZATION, UNSUPPORTED_DIRECTIVES, UNSUPPORTED_USER
 from headrace.errors import ConfigError
 
@@ -75,6 +75,59 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("no_header_support: true", {"no_header_support": True}),
     ("no_sublist_cache: true", {"disable_sublist_cache": True}),
     ("jetstream: false", {}),
+    ("jetstream: disabled", {}),
+    ("jetstream {enabled: false}", {}),
+    ("jetstream: true", {"jetstream": True}),
+    ("jetstream: enabled", {"jetstream": True}),
+    ("jetstream {}", {"jetstream": True}),
+    ("jetstream {store_dir: x}", {"jetstream": True, "store_dir": "x"}),
+    (
+        "jetstream {max_mem: 1G, max_file: '2G', domain: hub, unique_tag: ' AZ '}",
+        {
+            "jetstream": True,
+            "jetstream_max_memory": 10**9,
+            "jetstream_max_store": 2 << 30,
+            "jetstream_domain": "hub",
+            "jetstream_unique_tag": "az",
+        },
+    ),
+    (
+        "jetstream {max_memory_store: 0, max_file_store: ''}",
+        {
+            "jetstream": True,
+            "jetstream_max_memory": 0,
+            "jetstream_max_store": 0,
+        },
+    ),
+    ("jetstream {sync_interval: always}", {"jetstream": True}),
+    (
+        "jetstream {sync: '2m', strict: false}",
+        {
+            "jetstream": True,
+            "sync_interval": 120.0,
+            "jetstream_strict": False,
+        },
+    ),
+    (
+        "jetstream {limits {max_ack_pending: 5, duplicate_window: '1m', batch {max_msgs: 7, timeout: 1s}}}",
+        {
+            "jetstream": True,
+            "jetstream_limits": JetStreamLimits(
+                max_ack_pending=5, duplicate_window=60.0, max_batch_size=7, max_batch_timeout=1.0
+            ),
+        },
+    ),
+    (
+        "jetstream {request_queue_limit: 5, max_buffered_msgs: 6, max_buffered_size: 7MB, meta_compact: 1}",
+        {
+            "jetstream": True,
+            "jetstream_request_queue_limit": 5,
+            "stream_max_buffered_msgs": 6,
+            "stream_max_buffered_size": 7 << 20,
+        },
+    ),
+    ("jetstream {request_queue_limit: 0, max_buffered_msgs: 0}", {"jetstream": True}),
+    ("default_js_domain {}", {}),
 ]
 
 
@@ -117,11 +170,12 @@ UNSUPPORTED = [
     *(f"authorization {{users: [{{user: a, {name}: x}}]}}" for name in UNSUPPORTED_USER),
     "authorization {proxy_required: true}",
     "TLS {cert_file: x}",
-    "jetstream: true",
-    "jetstream: enabled",
-    "jetstream {}",
-    "jetstream {store_dir: x}",
-    "jetstream {enabled: true}",
+    "jetstream {key: secret}",
+    "jetstream {encryption_key: secret}",
+    "jetstream {prev_ek: secret}",
+    "jetstream {cipher: aes}",
+    "jetstream {tpm {keys_file: x}}",
+    "default_js_domain {A: x}",
     "syslog: true",
     "prof_port: 5",
     "proxy_protocol: true",

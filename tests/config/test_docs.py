@@ -7,6 +7,7 @@ import pytest
 
 from headrace.config.directives import DIRECTIVES
 from headrace.config.flags import FLAGS
+from headrace.config.jetstream import BATCH_LIMITS, FIELDS, LIMITS
 from headrace.config.reload import RELOADABLE_OPTIONS
 from headrace.config.unsupported import UNSUPPORTED_AUTHORIZATION, UNSUPPORTED_FLAGS, UNSUPPORTED_USER
 
@@ -20,7 +21,9 @@ def test_every_flag_is_documented(name: str) -> None:
     assert {f"-{name}", f"--{name}"} & WORDS
 
 
-@pytest.mark.parametrize("name", [*DIRECTIVES, *UNSUPPORTED_AUTHORIZATION, *UNSUPPORTED_USER])
+@pytest.mark.parametrize(
+    "name", [*DIRECTIVES, *UNSUPPORTED_AUTHORIZATION, *UNSUPPORTED_USER, *FIELDS, *LIMITS, *BATCH_LIMITS]
+)
 def test_every_directive_is_documented(name: str) -> None:
     assert name in WORDS
 
@@ -36,7 +39,7 @@ def test_no_other_directive_stands_in_the_tables() -> None:
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", TEXT, re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     assert documented
-    assert documented <= set(DIRECTIVES)
+    assert documented <= set(DIRECTIVES) | set(FIELDS)
 
 
 # Options whose directive has another name, or that are parts of the authorization block.

@@ -47,7 +47,9 @@ CHANGES: list[tuple[list[str], dict[str, FlagValue]]] = [
     (["-T=false"], {"logtime": False}),
     (["--user", "-x", "--pass", "--y"], {"username": "-x", "password": "--y"}),
     (["-sd=/tmp/x"], {"store_dir": "/tmp/x"}),
-    (["-js=false", "--tls=false", "--cluster", "", "-P", "x"], {"pid_file": "x"}),
+    (["-js", "--store_dir", "x"], {"jetstream": True, "store_dir": "x"}),
+    (["--jetstream=false"], {"jetstream": False}),
+    (["--no_advertise=false", "--tls=false", "--cluster", "", "-P", "x"], {"pid_file": "x"}),
     (["--"], {}),
 ]
 

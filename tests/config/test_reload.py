@@ -46,6 +46,11 @@ def test_one_refused_option_refuses_the_whole_reload() -> None:
         plan_reload(Options(), Options(debug=True, port=1))
 
 
+def test_the_storage_directory_stays_while_streams_are_in_it() -> None:
+    with pytest.raises(ConfigError, match="config reload not supported for jetstream storage directory"):
+        plan_reload(Options(jetstream=True, store_dir="a"), Options(jetstream=True, store_dir="b"))
+
+
 def test_any_free_port_keeps_the_port_that_was_chosen() -> None:
     plan = plan_reload(Options(port=40000, http_port=40001), Options(port=-1, http_port=-1))
     assert (plan.options.port, plan.options.http_port, plan.changed) == (40000, 40001, set())

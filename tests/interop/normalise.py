@@ -61,6 +61,15 @@ def without_pings(answer: bytes) -> bytes:
     return b"".join(frame for frame in split_frames(answer) if frame != b"PING\r\n")
 
 
+def count_messages(answer: bytes) -> int:
+    """How many whole messages there are."""
+    return sum(
+        1
+        for frame in split_frames(answer)
+        if (head := _MESSAGE.match(frame)) and len(frame) >= head.end() + int(head.group(1)) + 2
+    )
+
+
 def split_frames(answer: bytes) -> list[bytes]:
     """The answer cut into protocol operations; a message keeps its payload."""
     frames = []

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from types import TracebackType
 
 from tests.interop.normalise import Normaliser, without_pings
+from tests.interop.normalise_streams import StreamsNormaliser
 from tests.interop.session import Session, Step
+from tests.interop.tidy import delete_streams
 from tests.interop.wire import Wire
 from tests.servers import Server, ServerKind, running_server
 
@@ -48,6 +51,7 @@ class _Play:
         self._session = session
         self._wires: dict[str, Wire] = {}
         self._normalisers: dict[str, Normaliser] = {}
+        self._streams = StreamsNormaliser(b"".join(step.data for step in session.steps))
 
     def run(self) -> Transcript:
         try:
@@ -60,7 +64,9 @@ class _Play:
         if step.on not in self._wires:
             self._open(step.on)
         _ACTIONS[step.action](self, step, self._wires[step.on])
-        return Scene(step, tuple(self._answer(name, wire, step) for name, wire in self._wires.items()))
+        # What streams send comes when it comes: there, a connection is looked at in its own steps only.
+        seen = [step.on] if self._session.about_streams else self._wires
+        return Scene(step, tuple(self._answer(name, self._wires[name], step) for name in seen))
 
     def _open(self, name: str) -> None:
         self._wires[name] = Wire(self._server.host, self._server.port)
@@ -68,21 +74,31 @@ class _Play:
         self._normalisers[name] = Normaliser(self._server.port, whole_info=self._session.whole_info)
 
     def _answer(self, name: str, wire: Wire, step: Step) -> Answer:
+        fate = "closed" if wire.is_closed else "silent" if wire.is_silent else "open"
+        if self._session.about_streams:
+            return Answer(name, self._streams.normalise(wire.take(), any_order=step.any_order), fate)
         received = wire.take().removesuffix(SYNCHRONISED)
         if not self._session.keeps_pings:
             received = without_pings(received)
         received = self._normalisers[name].normalise(received, any_order=step.any_order)
-        fate = "closed" if wire.is_closed else "silent" if wire.is_silent else "open"
         return Answer(name, b"" if self._session.only_closes else received, fate)
 
     def _send(self, step: Step, wire: Wire) -> None:
         wire.is_left_alone = False
         wire.write(step.data, step.chunks)
         wire.synchronise(step.data.upper().count(b"PING"))
+        if self._session.about_streams:
+            return
         # The sender's PONG says that its operations were carried out; only then can the others' be complete.
         for other in self._wires.values():
             if other is not wire and not (other.is_closed or other.is_left_alone):
                 other.synchronise()
+
+    def _expect(self, step: Step, wire: Wire) -> None:
+        """Answers of streams come from other threads than PONGs do, so they are counted."""
+        wire.write(step.data)
+        wire.read_messages(step.messages)
+        wire.synchronise()
 
     def _part(self, step: Step, wire: Wire) -> None:
         wire.is_left_alone = True
@@ -109,11 +125,14 @@ _ACTIONS: dict[str, Callable[[_Play, Step, Wire], None]] = {
     "closed": _Play._closed,
     "hang_up": _Play._hang_up,
     "stall": _Play._stall,
+    "expect": _Play._expect,
 }
 
 
 def replay(server: Server, session: Session) -> Transcript:
     """Play the session; what the server answered, ready to be compared with another server's answers."""
+    if session.about_streams:
+        delete_streams(server)
     return _Play(server, session).run()
 
 
@@ -135,7 +154,10 @@ class Stage:
 
     def server(self, kind: ServerKind, settings: str) -> Server:
         if (kind, settings) not in self._servers:
-            started = self._stack.enter_context(running_server(kind, settings))
+            flags = (
+                ["-sd", self._stack.enter_context(TemporaryDirectory())] if "jetstream" in settings else []
+            )
+            started = self._stack.enter_context(running_server(kind, settings, flags))
             self._servers[kind, settings] = started
         return self._servers[kind, settings]
 

@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall"]
+Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall", "expect"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Step:
     data: bytes = b""
     chunks: tuple[int, ...] = ()
     any_order: bool = False
+    messages: int = 0  # that the connection has to receive before an `expect` is over
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Session:
     only_closes: bool = False
     whole_info: bool = False
     keeps_pings: bool = False
+    about_streams: bool = False  # see jetstream.py
 
 
 def session(

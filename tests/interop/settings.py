@@ -105,3 +105,24 @@ max_payload: 65536
 max_pending: 262144
 write_deadline: "1s"
 """
+
+# The store directory comes from the command line. Limits are given, so that both servers have the same.
+JETSTREAM = """
+jetstream { max_mem: 1G, max_file: 8G }
+"""
+
+JETSTREAM_ACCOUNT = """
+jetstream { max_mem: 1G, max_file: 8G, limits { max_ack_pending: 100, duplicate_window: "1m" } }
+"""
+
+JETSTREAM_DOMAIN = """
+jetstream { max_mem: 1G, max_file: 8G, domain: hub }
+"""
+
+JETSTREAM_LENIENT = """
+jetstream { max_mem: 1G, max_file: 8G, strict: false }
+"""
+
+JETSTREAM_SMALL = """
+jetstream { max_mem: 10000, max_file: 20000 }
+"""

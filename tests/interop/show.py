@@ -54,8 +54,8 @@ def _scene_lines(scene: Scene) -> list[str]:
         f"{step.on} {step.action} {shorten(step.data)!r}{f' in writes of {step.chunks}' * bool(step.chunks)}"
     ]
     for answer in scene.answers:
-        frames = shorten(answer.received).splitlines(keepends=True)
-        lines += [f"    {answer.connection} <- {frame!r}" for frame in frames]
+        received = answer.received.splitlines(keepends=True)
+        lines += [f"    {answer.connection} <- {shorten(line)!r}" for line in received]
         if answer.fate != "open":
             lines.append(f"    {answer.connection} is {answer.fate}")
     return lines

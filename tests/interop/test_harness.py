@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.interop import settings
-from tests.interop.catalogue import LATER_SESSIONS, SESSIONS
+from tests.interop.catalogue import LATER_SESSIONS, SESSIONS, STREAM_SESSIONS
 from tests.interop.normalise import Normaliser, split_frames
 from tests.interop.replay import replay
 from tests.interop.session import Session, connect, connect_line, part, pub, quiet, session
@@ -15,6 +15,7 @@ from tests.interop.show import differences
 from tests.servers import running_server
 
 FEWEST_SESSIONS = 150
+FEWEST_STREAM_SESSIONS = 100
 
 # Settings that change one thing, and a session that has to show it.
 CHANGES: dict[str, tuple[str, Session]] = {
@@ -43,9 +44,9 @@ def test_a_server_with_other_settings_is_different(change: str) -> None:
 
 def test_there_are_enough_sessions_and_their_names_are_unique() -> None:
     assert len(SESSIONS) >= FEWEST_SESSIONS
-    assert [
-        name for name, count in Counter(each.name for each in SESSIONS + LATER_SESSIONS).items() if count > 1
-    ] == []
+    assert len(STREAM_SESSIONS) >= FEWEST_STREAM_SESSIONS
+    names = Counter(each.name for each in SESSIONS + STREAM_SESSIONS + LATER_SESSIONS)
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_messages_in_any_order_are_the_same_set() -> None:

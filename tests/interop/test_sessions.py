@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.catalogue import LATER_SESSIONS, SESSIONS
+from tests.interop.catalogue import LATER_SESSIONS, SESSIONS, STREAM_SESSIONS, STREAMS_ARE_READY
 from tests.interop.replay import Stage
 from tests.interop.session import Session
 from tests.interop.show import differences
@@ -22,6 +22,15 @@ def stage() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
 def test_headrace_answers_like_nats_server(stage: Stage, session: Session) -> None:
+    reference, ours = stage.compare(session)
+    difference = differences(reference, ours)
+    if difference:
+        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
+
+
+@pytest.mark.skipif(not STREAMS_ARE_READY, reason="headrace has no streams yet")
+@pytest.mark.parametrize("session", STREAM_SESSIONS, ids=lambda session: session.name)
+def test_headrace_streams_are_those_of_nats_server(stage: Stage, session: Session) -> None:
     reference, ours = stage.compare(session)
     difference = differences(reference, ours)
     if difference:

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 
 from tests.interop.kernel import unread_bytes
+from tests.interop.normalise import count_messages
 
 ANSWER_SECONDS = 4.0
 QUIET_SECONDS = 0.12
+MESSAGES_SECONDS = 3.0
 
 _PONG = re.compile(rb"(?m)^PONG\r$")
 
@@ -89,6 +91,14 @@ class Wire:
         self.drain()
         while not self.is_closed and self._read(QUIET_SECONDS):
             pass
+
+    def read_messages(self, count: int) -> None:
+        """Read until so many messages are there; if they do not come, what is missing shows in the answer."""
+        deadline = time.monotonic() + MESSAGES_SECONDS
+        while not self.is_closed and count_messages(bytes(self._received)) < count:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not self._read(remaining):
+                return
 
     def read_until_closed(self) -> None:
         self._read_while(lambda: True)

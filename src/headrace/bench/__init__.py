@@ -1,8 +1,9 @@
 """Measure any NATS server: workloads, the load generator around the compiled loop, alternating rounds,
 reports.
 
-Read in this order: `addresses` and `wire` (frames and connections), `generator` and `processes` (one run of
-the compiled loop), `workloads` (what is measured), `servers` (a server process and what it costs).
+Read in this order: `addresses` and `wire` (frames and connections), `jetstream` (its API), `generator` and
+`processes` (one run of the compiled loop), `servers` (a server process and what it costs), `workloads` (what
+is measured).
 
 Then one run: `jobs` (flags), `runs`, `rates` and `distribution` (its figures), `classic`, `export` and `save`
 (where they go), `seeds` (the predecessors' figures). Or several servers: `suites` (rows), `compare` (rounds),

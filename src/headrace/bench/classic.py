@@ -30,7 +30,8 @@ SLICES_SHOWN = 60
 
 
 def report(run: Finished) -> str:
-    return "\n".join([*_rates(run), *_latency(run), *_connections(run), *_cost(run), *_beside_seeds(run)])
+    parts = (_rates, _latency, _acknowledged, _connections, _cost, _beside_seeds)
+    return "\n".join(line for part in parts for line in part(run))
 
 
 def human_bytes(count: float) -> str:
@@ -77,9 +78,7 @@ def _latency(run: Finished) -> list[str]:
     sample = run.measurement.sample
     if sample.latency is None:
         return []
-    fixed_rate = sample.send_delay is not None
-    since = "since each message was due" if fixed_rate else "per round trip"
-    lines = ["", f"Latency in microseconds, {since}:", f"  {'':<12}{_percentile_names()}"]
+    lines = ["", f"Latency in microseconds, {sample.latency_of}:", f"  {'':<12}{_percentile_names()}"]
     lines.append(f"  {'whole run':<12}{_percentiles(sample.latency.percentiles())}")
     if len(sample.slices) > 1:
         lines += [_slice_line(part) for part in sample.slices[:SLICES_SHOWN]]
@@ -95,11 +94,11 @@ def _latency(run: Finished) -> list[str]:
 
 
 def _percentile_names() -> str:
-    return "".join(f"{name:>11}" for name in ("p50", "p90", "p99", "p99.9", "p99.99", "max"))
+    return "".join(f"{name:>13}" for name in ("p50", "p90", "p99", "p99.9", "p99.99", "max"))
 
 
 def _percentiles(values: dict[str, float]) -> str:
-    return "".join(f"{value:>11,.1f}" for value in values.values())
+    return "".join(f"{value:>13,.1f}" for value in values.values())
 
 
 def _slice_line(part: Slice) -> str:
@@ -118,10 +117,21 @@ def _connections(run: Finished) -> list[str]:
     return [*lines, "Memory of the server: not known; --start a server, or give its process with --pid"]
 
 
+def _acknowledged(run: Finished) -> list[str]:
+    settled = run.measurement.sample.extra.get("acks_settled_us")
+    if settled is None:
+        return []
+    return [
+        f"The server had counted the last acknowledgement {settled / 1000:,.1f} ms after the last message."
+    ]
+
+
 def _cost(run: Finished) -> list[str]:
     measurement = run.measurement
     share = measurement.sample.generator_cpu_share
-    lines = ["", f"Server: {run.server_name} ({run.server_version})"]
+    lines = ["", f"Server: {run.server_name}, version {run.server_version}"]
+    if run.store:
+        lines.append(f"Streams in a temporary directory on {run.store}")
     if measurement.server_cpu_seconds is not None:
         peak = (measurement.server_peak_rss_bytes or 0) / 1e6
         lines.append(

@@ -9,25 +9,29 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import Summary, summarize
 from headrace.bench.generator import Progress as ShareDone
 from headrace.bench.machine import busy_seconds
 from headrace.bench.servers import Process, Server, running
-from headrace.bench.workloads import Sample, Workload
+from headrace.bench.workloads import Experiment, Sample, Workload
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: a workload, the ratio to the reference that is aimed at, and a limit on memory."""
+    """A line of the table: a workload, the ratio to the reference that is aimed at, and limits."""
 
     key: str
     name: str
-    workload: Workload
+    workload: Workload | Experiment
     target: float | None = None
     peak_rss_limit_mb: float | None = None
+    value_limit: float | None = None  # the most that the value may be, whatever the reference does
+    # Of the reference alone: a configuration, and how much of the work it does if it is far slower.
+    reference_config: str = ""
+    reference_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -83,16 +87,31 @@ def _measure_row(row: Row, servers: Sequence[Server], rounds: int, progress: Pro
         for server in servers if number % 2 == 0 else reversed(servers):
             progress(row, number, server)
             try:
-                result.measurements[server.name].append(measure(row.workload, server))
+                is_reference = server.name == servers[0].name
+                result.measurements[server.name].append(_measure(row, server, is_reference))
             except BenchError as error:
                 result.error = f"round {number + 1}: {error}"
                 return result
     return result
 
 
-def measure(workload: Workload, server: Server) -> Measurement:
+def _measure(row: Row, server: Server, is_reference: bool) -> Measurement:
+    if not is_reference:
+        return measure(row.workload, server)
+    if row.reference_config:
+        if server.address is not None:
+            raise BenchError(f"{server.name} cannot be configured: it was not started here")
+        server = replace(server, config_text=row.reference_config)
+    workload = row.workload if row.reference_share == 1.0 else row.workload.scaled(row.reference_share)
+    return measure(workload, server)
+
+
+def measure(workload: Workload | Experiment, server: Server) -> Measurement:
     """Start the server, run the workload once, note what it cost the server, stop it."""
-    with running(server) as process:
+    if isinstance(workload, Experiment):
+        found = workload.conduct(server)
+        return Measurement(found.sample, found.server_cpu_seconds, found.server_peak_rss_bytes, None)
+    with running(server, streams=workload.needs_streams) as process:
         measurement = observe(workload, process)
         if math.isnan(measurement.sample.value):
             raise BenchError(f"the memory of {server.name} is not known: it was not started here")
@@ -101,11 +120,12 @@ def measure(workload: Workload, server: Server) -> Measurement:
 
 def observe(workload: Workload, process: Process, on_progress: ShareDone | None = None) -> Measurement:
     """Run the workload once against a running server, and note what it cost the server."""
-    server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
-    all_before, started = busy_seconds(), time.perf_counter()
-    sample = workload.run(process.address, process.rss_bytes, on_progress)
-    seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
-    server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
+    with workload.prepared(process.address, on_progress) as ready:
+        server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
+        all_before, started = busy_seconds(), time.perf_counter()
+        sample = ready.run(process.address, process.rss_bytes, on_progress)
+        seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
+        server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
     if server_before is None or server_after is None:
         return Measurement(sample, None, None, None)
     server_cpu = server_after - server_before

@@ -75,6 +75,7 @@ def as_json(run: Finished) -> dict[str, Any]:
         "preset": job.preset,
         "server": {"name": run.server_name, "version": run.server_version},
         "machine": describe_machine(),
+        "variant": job.variant,
         "subject": job.subject,
         "num_pubs": job.num_pubs,
         "num_subs": job.num_subs,
@@ -86,6 +87,7 @@ def as_json(run: Finished) -> dict[str, Any]:
         "generator_cpu_share": sample.generator_cpu_share,
         "server_cpu_seconds": measurement.server_cpu_seconds,
         "server_peak_rss_bytes": measurement.server_peak_rss_bytes,
+        "store_filesystem": run.store or None,
         "clients": client_rows(run),
     }
     if sample.latency is not None:

@@ -17,26 +17,36 @@ from headrace.bench.workloads import (
     ManySubjects,
     PublishSubscribe,
     RequestReply,
+    StreamConsume,
+    StreamPublish,
     Workload,
 )
+from headrace.bench.workloads.stream_publish import STREAM
 from headrace.errors import UsageError
 
 COMMON = {"subject": "bench", "num_pubs": 1, "num_subs": 1, "msg_size": 128}
+STREAMS = {
+    "subject": "bench",
+    "num_msgs": 100_000,
+    "msg_size": 128,
+    "stream": STREAM,
+    "storage": "file",
+    "keep": False,
+}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "pubsub": COMMON | {"num_subs": 0, "num_msgs": 100_000, "processes": 1},
     "request": COMMON | {"num_msgs": 10_000, "in_flight": 1},
     "latency": COMMON | {"rate": 10_000.0, "duration": 10.0},
     "subjects": COMMON | {"num_msgs": 100_000, "num_subjects": 10_000, "queue": "", "wildcard": ">"},
     "connections": {"num_conns": 1000},
+    "stream-publish": STREAMS | {"num_pubs": 1, "in_flight": 256, "msg_ids": False},
+    "stream-consume": STREAMS | {"num_subs": 1, "batch": 1000, "acks": "explicit", "shared": False},
 }
-LATER = ("stream-publish", "stream-consume")
-WORKLOADS = (*DEFAULTS, *LATER)
+WORKLOADS = tuple(DEFAULTS)
 
 
 def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
     """`given` holds the flags that were given, by name. Raises UsageError."""
-    if workload in LATER:
-        raise UsageError(f"{workload} needs streams, which are not in this version yet")
     defaults = DEFAULTS[workload]
     for name in given:
         if name not in defaults:
@@ -50,11 +60,12 @@ def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
         workload,
         _BUILDERS[workload](values),
         values["subject"],
-        values["num_pubs"],
-        values["num_subs"],
+        values.get("num_pubs", 0),
+        values.get("num_subs", 0),
         values["num_msgs"] if "num_msgs" in values else round(values["rate"] * values["duration"]),
         values["msg_size"],
         preset,
+        variant=", ".join(part for part in _VARIANTS.get(workload, _no_variant)(values) if part),
     )
 
 
@@ -121,6 +132,36 @@ def _subjects(values: Mapping[str, Any]) -> Workload:
     )
 
 
+def _stream_publish(values: Mapping[str, Any]) -> Workload:
+    return StreamPublish(
+        values["in_flight"],
+        values["msg_size"],
+        values["num_msgs"],
+        values["num_pubs"],
+        storage=values["storage"],
+        message_ids=values["msg_ids"],
+        stream=values["stream"],
+        keep=values["keep"],
+        subject=values["subject"],
+    )
+
+
+def _stream_consume(values: Mapping[str, Any]) -> Workload:
+    _need_subscribers(values, "consume")
+    return StreamConsume(
+        values["batch"],
+        values["msg_size"],
+        values["num_msgs"],
+        values["num_subs"],
+        acks=values["acks"],
+        shared=values["shared"],
+        storage=values["storage"],
+        stream=values["stream"],
+        keep=values["keep"],
+        subject=values["subject"],
+    )
+
+
 def _need_subscribers(values: Mapping[str, Any], purpose: str) -> None:
     if values["num_subs"] < 1:
         raise UsageError(f"--num-subs 0 leaves nobody to {purpose}")
@@ -131,4 +172,31 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], Workload]] = {
     "request": _request,
     "latency": _latency,
     "subjects": _subjects,
+    "stream-publish": _stream_publish,
+    "stream-consume": _stream_consume,
 }
+
+# What tells two runs apart that have the same clients, messages and size.
+_VARIANTS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "request": lambda values: [f"{values['in_flight']:,} in flight"],
+    "subjects": lambda values: [
+        f"{values['num_subjects']:,} subjects",
+        "a subscription each" if values["wildcard"] == "none" else f"wildcard {values['wildcard']}",
+        "queue group" if values["queue"] else "",
+    ],
+    "stream-publish": lambda values: [
+        f"{values['storage']} storage",
+        f"{values['in_flight']:,} in flight",
+        "message ids" if values["msg_ids"] else "",
+    ],
+    "stream-consume": lambda values: [
+        f"{values['storage']} storage",
+        f"batches of {values['batch']:,}",
+        f"{'explicit' if values['acks'] == 'explicit' else 'no'} acks",
+        "one consumer" if values["shared"] else "",
+    ],
+}
+
+
+def _no_variant(values: Mapping[str, Any]) -> list[str]:
+    return []

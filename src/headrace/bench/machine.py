@@ -41,6 +41,16 @@ def machine_facts() -> dict[str, Any]:
     }
 
 
+def filesystem_of(path: str) -> str:
+    """The kind of the file system that holds a path: on `tmpfs` nothing is ever synced to a disk."""
+    best, kind = "", "an unknown file system"
+    for line in _read("/proc/mounts").splitlines():
+        _, place, name, *_ = line.split()
+        if len(place) >= len(best) and (place == "/" or f"{path}/".startswith(f"{place}/")):
+            best, kind = place, name
+    return kind
+
+
 def busy_seconds() -> float:
     """CPU time of all processes on all cores since the machine started, and what its host stole."""
     user, nice, system, _, _, irq, softirq, steal, *_ = map(int, _first(r"^cpu +(.+)$", "/proc/stat").split())
@@ -48,8 +58,12 @@ def busy_seconds() -> float:
 
 
 def _first(pattern: str, path: str) -> str:
+    found = re.search(pattern, _read(path), re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _read(path: str) -> str:
     try:
-        found = re.search(pattern, Path(path).read_text(), re.MULTILINE)
+        return Path(path).read_text()
     except OSError:
         return ""
-    return found[1].strip() if found else ""

@@ -11,6 +11,7 @@ from headrace.bench.addresses import Address
 from headrace.bench.compare import Measurement, observe
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import Client, Progress
+from headrace.bench.machine import filesystem_of
 from headrace.bench.rates import Rate, rate_together
 from headrace.bench.servers import Server, running
 from headrace.bench.wire import greet
@@ -32,14 +33,16 @@ class Job:
     msg_size: int
     preset: str = ""
     connections: int | None = None
+    variant: str = ""  # what else tells two runs of a workload apart
 
     def describe(self) -> str:
         if self.connections is not None:
             return f"{self.name}: {self.connections:,} connections"
-        return (
+        text = (
             f"{self.name}: {self.num_msgs:,} messages of {self.msg_size:,} bytes,"
             f" {self.num_pubs:,} → {self.num_subs:,}"
         )
+        return f"{text}, {self.variant}" if self.variant else text
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Finished:
     server_name: str
     server_version: str
     measurement: Measurement
+    store: str = ""  # the file system under the streams of a server that was started for the run
 
     @property
     def clients(self) -> list[Client]:
@@ -67,12 +71,13 @@ def run_job(job: Job, server: Server, on_progress: Progress | None = None) -> Fi
     """Run it once. Raises BenchError with one line that says why the run is worth nothing."""
     version = server.version()
     started = datetime.now(UTC)
-    with running(server) as process:
+    with running(server, streams=job.workload.needs_streams) as process:
         limit = greet(process.address).get("max_payload", job.msg_size)
         if job.msg_size > limit:
             raise BenchError(f"messages of {job.msg_size:,} bytes are more than the server takes ({limit:,})")
         measurement = observe(job.workload, process, on_progress)
-    return Finished(uuid.uuid4().hex, started, job, server.name, version, measurement)
+        store = filesystem_of(process.store) if process.store else ""
+    return Finished(uuid.uuid4().hex, started, job, server.name, version, measurement, store)
 
 
 def first_that_answers(addresses: Sequence[Address], pid: int | None) -> Server:

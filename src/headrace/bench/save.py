@@ -51,6 +51,7 @@ CLIENT_FIELDS = (
     ("kernel", "string"),
     ("python", "string"),
     ("headrace_version", "string"),
+    ("variant", "string"),
 )
 SLICE_FIELDS = (
     ("run_id", "string"),
@@ -100,6 +101,7 @@ def _clients(run: Finished) -> list[dict[str, Any]]:
         "run_id": run.run_id,
         "started": run.started,
         "workload": job.name,
+        "variant": job.variant,
         "preset": job.preset,
         "server_name": run.server_name,
         "server_version": run.server_version,

@@ -28,6 +28,7 @@ START_SECONDS = 15.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.005
 Found = TypeVar("Found")
+VERSION = re.compile(r"\bv?(\d+\.\d\S*)")
 LISTENING = re.compile(r"Listening for client connections on \[?([^\s\]]+)\]?:(\d+)")
 
 
@@ -42,15 +43,17 @@ class Server:
     command: tuple[str, ...] = ()
     address: Address | None = None
     pid: int | None = None
+    config_file: str = ""
+    config_text: str = ""  # the configuration itself, instead
     release: str = ""  # of one that answers --version with the version whose behaviour it follows
 
     def version(self) -> str:
-        """What `--version` prints, or its INFO tells, or the reason why it prints nothing."""
+        """The number that `--version` prints or its INFO tells, without the server's name."""
         if self.release:
             return self.release
         if self.address is not None:
             info = greet(self.address)
-            return f"{info.get('server_name') or 'a server'}, version {info.get('version', 'unknown')}"
+            return str(info.get("version", "unknown"))
         try:
             outcome = subprocess.run(
                 [*self.command, "--version"], capture_output=True, text=True, timeout=START_SECONDS
@@ -58,14 +61,15 @@ class Server:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BenchError(f"{self.name} cannot be started: {error}") from error
         lines = (outcome.stdout or outcome.stderr).strip().splitlines()
-        return lines[-1] if outcome.returncode == 0 and lines else "unknown"
+        number = VERSION.search(lines[-1]) if outcome.returncode == 0 and lines else None
+        return number[1] if number else "unknown"
 
 
 def find_server(text: str) -> Server:
     """`headrace`, `nats-server`, the path of a server that takes its flags, or a URL. Raises UsageError."""
     if text == "headrace":
         command = (sys.executable, "-m", "headrace.cli.nats_server")
-        return Server(text, command, release=f"headrace {__version__}")
+        return Server(text, command, release=__version__)
     if is_url(text):
         address = parse_url(text)
         return Server(f"nats://{address}", address=address)
@@ -85,6 +89,7 @@ class Process:
     name: str
     pid: int | None
     address: Address
+    store: str = ""  # where its streams are
 
     def rss_bytes(self) -> int | None:
         return self._status_bytes("VmRSS")
@@ -120,9 +125,59 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+class Running:
+    """A server process that was started here, and that the caller stops or kills."""
+
+    def __init__(self, server: Server, folder: str, *, streams: bool = False) -> None:
+        """Returns at once. Its log, and its streams if it has any, are in the folder. Raises BenchError."""
+        self.server, self.log = server, Path(folder, "log")
+        self.store = str(Path(folder, "streams")) if streams else ""
+        self.popen = _spawn(server, self.log, self.store)
+
+    def await_listening(self, seconds: float = START_SECONDS) -> Process:
+        """When it says where it listens. Raises BenchError if it does not."""
+        return self._await(lambda text: LISTENING.search(text) is not None, seconds)
+
+    def await_ready(self) -> Process:
+        """When it says that it is ready. Raises BenchError if it does not."""
+        return self._await(lambda text: "Server is ready" in text, START_SECONDS)
+
+    def stop(self) -> None:
+        self.popen.terminate()
+        try:
+            self.popen.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+    def explain(self, error: BenchError) -> BenchError:
+        """The same error with the server's name, and the end of its log if it has died of it."""
+        # A killed process may need a moment until it can be reaped.
+        exit_code = _wait_until(lambda: self.popen.poll(), 0.2)
+        if exit_code is None:
+            return BenchError(f"{self.server.name}: {error}")
+        return BenchError(f"{self.server.name} exited with {exit_code}: {error}{_last_line(self.log)}")
+
+    def _await(self, is_there: Callable[[str], bool], seconds: float) -> Process:
+        def there_or_dead() -> str | None:
+            text = self.log.read_text(errors="replace")
+            return text if is_there(text) or self.popen.poll() is not None else None
+
+        text = _wait_until(there_or_dead, seconds) or ""
+        found = LISTENING.search(text)
+        if self.popen.poll() is not None or found is None:
+            raise BenchError("it did not start")
+        return Process(self.server.name, self.popen.pid, Address(found[1], int(found[2])), self.store)
+
+
 @contextmanager
-def running(server: Server) -> Iterator[Process]:
+def running(server: Server, *, streams: bool = False) -> Iterator[Process]:
     """Start a server on a free loopback port and stop it afterwards; one with an address is left alone.
+
+    With `streams` it gets JetStream, and a temporary directory (see TMPDIR) to store them in.
 
     Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves
     the block is explained with the end of that log if the server died of it.
@@ -131,22 +186,25 @@ def running(server: Server) -> Iterator[Process]:
         yield Process(server.name, server.pid, server.address)
         return
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        log = Path(folder, "log")
-        process = _spawn(server, folder, log)
+        started = Running(server, folder, streams=streams)
         try:
-            yield Process(server.name, process.pid, _await_ready(server, process, log))
+            yield started.await_ready()
         except BenchError as error:
-            # A killed process may need a moment until it can be reaped.
-            exit_code = _wait_until(lambda: process.poll(), 0.2)
-            if exit_code is None:
-                raise BenchError(f"{server.name}: {error}") from error
-            raise BenchError(f"{server.name} exited with {exit_code}: {error}{_last_line(log)}") from error
+            raise started.explain(error) from error
         finally:
-            _stop(process)
+            started.stop()
 
 
-def _spawn(server: Server, folder: str, log: Path) -> subprocess.Popen[bytes]:
+def _spawn(server: Server, log: Path, store: str) -> subprocess.Popen[bytes]:
     arguments = [*server.command, "-a", "127.0.0.1", "-p", "-1"]
+    config_file = server.config_file
+    if server.config_text:
+        config_file = str(log.with_name("config"))
+        Path(config_file).write_text(server.config_text)
+    if config_file:
+        arguments += ["-c", config_file]
+    if store:
+        arguments += ["-js", "-sd", store]
     with log.open("wb") as stream:
         try:
             return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
@@ -154,32 +212,11 @@ def _spawn(server: Server, folder: str, log: Path) -> subprocess.Popen[bytes]:
             raise BenchError(f"{server.name} cannot be started: {error}") from error
 
 
-def _await_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> Address:
-    def ready_or_dead() -> str | None:
-        text = log.read_text(errors="replace")
-        return text if "Server is ready" in text or process.poll() is not None else None
-
-    text = _wait_until(ready_or_dead, START_SECONDS) or ""
-    found = LISTENING.search(text)
-    if process.poll() is not None or found is None:
-        raise BenchError("it did not start")
-    return Address(found[1], int(found[2]))
-
-
 def _wait_until(look: Callable[[], Found | None], seconds: float) -> Found | None:
     deadline = time.monotonic() + seconds
     while (found := look()) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return found
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _last_line(log: Path) -> str:

@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.bench.compare import Row
-from headrace.bench.workloads import FixedRate, IdleConnections, ManySubjects, PublishSubscribe, RequestReply
+from headrace.bench.workloads import (
+    FixedRate,
+    IdleConnections,
+    ManySubjects,
+    PublishSubscribe,
+    RequestReply,
+    StreamConsume,
+    StreamMemory,
+    StreamPublish,
+    StreamRecovery,
+)
 from headrace.errors import UsageError
 
 FULL = (
@@ -26,14 +36,55 @@ FULL = (
     Row("latency", "p99 latency, 1 → 1, 128 B, 20,000 per second", FixedRate(20_000, 2.0, 128)),
     Row("idle", "memory per idle connection, 10,000 of them", IdleConnections(10_000)),
 )
+SYNC_ALWAYS = "jetstream { sync_interval: always }\n"
+# What an acknowledgement promises differs: nats-server syncs every two minutes unless told otherwise.
+STREAMS = (
+    Row("stream-4096", "publish to a file stream, 128 B, 4096 in flight", StreamPublish(4096, 128, 400_000)),
+    Row(
+        "stream-4096-always",
+        "the same, the reference with sync_interval: always",
+        StreamPublish(4096, 128, 400_000),
+        reference_config=SYNC_ALWAYS,
+        reference_share=0.03,
+    ),
+    Row(
+        "stream-1-always",
+        "publish to a file stream, 128 B, 1 in flight, the reference with sync_interval: always",
+        StreamPublish(1, 128, 2_000),
+        reference_config=SYNC_ALWAYS,
+    ),
+    Row(
+        "stream-pull",
+        "pull from a file stream, 128 B, batches of 20,000, explicit acks",
+        StreamConsume(20_000, 128, 400_000),
+    ),
+    Row(
+        "stream-pull-none",
+        "pull from a file stream, 128 B, batches of 20,000, no acks",
+        StreamConsume(20_000, 128, 400_000, acks="none"),
+    ),
+    Row("stream-start", "start with a stream of 1 GB, after a clean stop", StreamRecovery(1000, 1_000_000)),
+    Row(
+        "stream-recover",
+        "start with a stream of 1 GB, after kill -9 while it was written to",
+        StreamRecovery(1000, 1_000_000, kill=True),
+    ),
+)
+LONG = (
+    Row(
+        "stream-memory",
+        "memory per stored message, 10,000,000 messages of 16 B",
+        StreamMemory(16, 10_000_000),
+    ),
+)
 QUICK_FACTOR = 0.1
 QUICK_ROWS = ("1-0", "1-1", "1-10", "10-10", "10-100", "request-1", "request-64", "latency")
 QUICK = tuple(
     replace(row, workload=row.workload.scaled(QUICK_FACTOR)) for row in FULL if row.key in QUICK_ROWS
 )
 
-SUITES = {"quick": QUICK, "full": FULL}
-ROUNDS = {"quick": 3, "full": 5}
+SUITES = {"quick": QUICK, "full": FULL, "streams": STREAMS, "long": LONG}
+ROUNDS = {"quick": 3, "full": 5, "streams": 5, "long": 1}
 
 
 def choose_rows(suite: str, keys: str | None = None) -> list[Row]:

@@ -43,6 +43,13 @@ def notes(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
                 verdict = "reached" if peak <= limit else "NOT reached"
                 aim = f"at most {limit:,.0f} MB is aimed at"
                 lines.append(f"{name}: {server} peak RSS {peak:,.0f} MB, {aim}: {verdict}")
+        value_limit = result.row.value_limit
+        for server in servers[1:] if value_limit is not None else ():
+            value, unit = result.summary(server).median, result.row.workload.unit
+            verdict = "reached" if value <= (value_limit or 0.0) else "NOT reached"
+            lines.append(
+                f"{name}: {server} {value:,.1f} {unit}, at most {value_limit:g} is aimed at: {verdict}"
+            )
         for server in servers:
             busy = _median(result, server, _generator_share)
             if busy >= BUSY_GENERATOR_SHARE:

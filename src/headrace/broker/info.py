@@ -52,10 +52,14 @@ class ServerInfo:
         if self._auth_required and (connected or not options.no_auth_user):
             info["auth_required"] = True
         info["max_payload"] = options.max_payload
+        if options.jetstream:
+            info["jetstream"] = True
         info["client_id"] = client_id
         info["client_ip"] = client_ip
         if self.lame_duck:
             info["ldm"] = True
+        if options.jetstream_domain:
+            info["domain"] = options.jetstream_domain
         if connected:
             info["connect_info"] = True
             info["remote_account"] = GLOBAL_ACCOUNT

@@ -80,6 +80,12 @@ def queue_group(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
+def name_of_stream(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[^\s.*>/\\\0]{1,255}", value):
+        raise click.UsageError(f"stream name {value!r} must be one word without . * > / or \\")
+    return value
+
+
 def split_servers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
     """URLs, separated by commas; nats-py completes `host`, `host:port` and `nats://host`."""
     servers = tuple(part.strip() for part in value.split(",") if part.strip())

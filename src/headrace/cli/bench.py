@@ -9,11 +9,13 @@ own. click takes an option such as `-np`, a single dash and two letters, as the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
-from headrace.cli.arguments import queue_group, subject_to_publish
+from headrace.cli.arguments import name_of_stream, queue_group, subject_to_publish
 from headrace.cli.bench_compare import compare
 from headrace.cli.bench_report import report
 from headrace.errors import UsageError
@@ -63,17 +65,20 @@ bench.add_command(report)
     hidden=True,
     epilog="""\b
 Workloads:
-  pubsub        as many messages per second as possible (default)
-  request       round trips, and how long they take
-  latency       how long messages take at a fixed rate, stalls included
-  subjects      many subjects, wildcards, queue groups
-  connections   idle connections, and the memory of each
+  pubsub          as many messages per second as possible (default)
+  request         round trips, and how long they take
+  latency         how long messages take at a fixed rate, stalls included
+  subjects        many subjects, wildcards, queue groups
+  connections     idle connections, and the memory of each
+  stream-publish  how many messages per second a stream acknowledges
+  stream-consume  how many messages per second consumers pull from a stream
 
 \b
 Examples:
   headrace bench --start headrace -np 1 -ns 10 -n 1000000
   headrace bench latency --start nats-server --rate 50000 --duration 10
   headrace bench --preset rnats-10x10 --start headrace
+  headrace bench stream-publish --start headrace --in-flight 4096
 
 `headrace bench compare` measures several servers, `headrace bench report` makes a page of saved runs.
 """,
@@ -92,6 +97,9 @@ Examples:
     metavar="SERVER",
     help="Start a server for the run, and stop it afterwards: headrace, nats-server or a path.",
 )
+@click.option(
+    "--server-config", metavar="FILE", help="Configuration file for the server that --start starts."
+)
 @click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Process of the server behind --urls.")
 @click.option("--preset", type=click.Choice(PRESETS), help="A run of the predecessors, beside their figures.")
 @click.option("--subject", callback=subject_to_publish, metavar="SUBJECT", help="Subject. [default: bench]")
@@ -107,7 +115,10 @@ Examples:
     "--processes", type=Number(1, 256), metavar="N", help="pubsub: processes of clients. [default: 1]"
 )
 @click.option(
-    "--in-flight", type=Number(1, 65_536), metavar="N", help="request: open requests of each. [default: 1]"
+    "--in-flight",
+    type=Number(1, 65_536),
+    metavar="N",
+    help="request: open requests of each; stream-publish: unacknowledged messages. [default: 1; 256]",
 )
 @click.option(
     "--rate",
@@ -135,6 +146,30 @@ Examples:
 @click.option(
     "--num-conns", type=Number(1, 1_000_000), metavar="N", help="connections: how many. [default: 1000]"
 )
+@click.option(
+    "--stream", callback=name_of_stream, metavar="NAME", help="stream-*: its name. [default: headrace-bench]"
+)
+@click.option(
+    "--storage", type=click.Choice(("file", "memory")), help="stream-*: where it is stored. [default: file]"
+)
+@click.option("--keep", is_flag=True, default=None, help="stream-*: do not delete the stream afterwards.")
+@click.option(
+    "--msg-ids", is_flag=True, default=None, help="stream-publish: a Nats-Msg-Id header in every message."
+)
+@click.option(
+    "--batch",
+    type=Number(1, 1_000_000),
+    metavar="N",
+    help="stream-consume: messages per pull. [default: 1000]",
+)
+@click.option(
+    "--acks",
+    type=click.Choice(("explicit", "none")),
+    help="stream-consume: acknowledge every message, or none. [default: explicit]",
+)
+@click.option(
+    "--shared", is_flag=True, default=None, help="stream-consume: all pull from one consumer and share."
+)
 @click.option("--csv-file", metavar="FILE", help="Also write a line per client to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON.")
 @click.option("--save", metavar="DIR", help="Also keep the run as Parquet in this directory.")
@@ -143,6 +178,7 @@ def run(
     urls: str | None,
     start: str | None,
     pid: int | None,
+    server_config: str | None,
     preset: str | None,
     csv_file: str | None,
     as_json: bool,
@@ -162,7 +198,7 @@ def run(
     try:
         given = {name: value for name, value in flags.items() if value is not None}
         job = make_job(workload, given, preset or "")
-        server = server_to_measure(urls, start, pid)
+        server = server_to_measure(urls, start, pid, server_config)
     except UsageError as error:
         raise click.UsageError(str(error)) from None
     if save:
@@ -178,12 +214,16 @@ def run(
     return 0
 
 
-def server_to_measure(urls: str | None, start: str | None, pid: int | None) -> Any:
+def server_to_measure(
+    urls: str | None, start: str | None, pid: int | None, config_file: str | None = None
+) -> Any:
     """Raises UsageError for what cannot be meant, BenchError if no server answers."""
     from headrace.bench.addresses import is_url, parse_urls
     from headrace.bench.runs import first_that_answers
     from headrace.bench.servers import find_server
 
+    if start is None and config_file is not None:
+        raise UsageError("--server-config is for a server that --start starts")
     if start is None:
         return first_that_answers(parse_urls(urls or DEFAULT_URL), pid)
     source = click.get_current_context().get_parameter_source("urls")
@@ -193,4 +233,6 @@ def server_to_measure(urls: str | None, start: str | None, pid: int | None) -> A
         raise UsageError("--pid is for a server that runs already")
     if is_url(start):
         raise UsageError("--start takes headrace, nats-server or a path; a running server is given by --urls")
-    return find_server(start)
+    if config_file is not None and not Path(config_file).is_file():
+        raise UsageError(f"there is no file {config_file}")
+    return replace(find_server(start), config_file=config_file or "")

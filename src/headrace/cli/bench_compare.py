@@ -18,15 +18,15 @@ Examples:
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
 @click.option(
     "--suite",
-    type=click.Choice(("quick", "full")),
+    type=click.Choice(("quick", "full", "streams", "long")),
     default="quick",
-    help="quick: a tenth of the messages and no large rows. [default: quick]",
+    help="quick: a tenth of the messages and no large rows; long: takes minutes. [default: quick]",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Runs of every row against every server. [default: 3, full: 5]",
+    help="Runs of every row against every server. [default: 3, full and streams: 5, long: 1]",
 )
 @click.option("--rows", metavar="KEY,...", help="Only these rows.")
 @click.option("--json", "json_file", metavar="FILE", help="Also write every round to this file.")

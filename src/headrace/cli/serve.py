@@ -20,6 +20,7 @@ DEFAULT_PORT = 4222
 ANY_FREE_PORT = -1
 HIGHEST_PORT = 65535
 PORT = click.IntRange(ANY_FREE_PORT, HIGHEST_PORT)
+DEFAULT_STORE = "headrace-data"
 
 
 @click.command(
@@ -27,6 +28,7 @@ PORT = click.IntRange(ANY_FREE_PORT, HIGHEST_PORT)
 Examples:
   headrace serve                                 on 127.0.0.1:4222, for this machine only
   headrace serve -p -1 -m 8222                   on any free port, with monitoring over HTTP
+  headrace serve --store /var/lib/headrace       with streams in a directory of their own
   HEADRACE_TOKEN=secret headrace serve --host 0.0.0.0
 """
 )
@@ -55,6 +57,13 @@ Examples:
     metavar="SECRET",
     help="Token that clients must give; better in [env HEADRACE_TOKEN]",
 )
+@click.option(
+    "--store",
+    envvar="HEADRACE_STORE",
+    metavar="DIR",
+    help=f"Directory for streams. [default: {DEFAULT_STORE}; env HEADRACE_STORE]",
+)
+@click.option("--no-streams", is_flag=True, help="Serve no streams (JetStream), and write no files.")
 @click.option("--log-file", metavar="FILE", help="Write the log to this file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything that happens, for debugging.")
 @click.option("--trace", is_flag=True, help="Log the protocol, too: every message with its content.")
@@ -66,13 +75,16 @@ def serve(
     user: str | None,
     password: str | None,
     token: str | None,
+    store: str | None,
+    no_streams: bool,
     log_file: str | None,
     verbose: bool,
     trace: bool,
 ) -> int:
     """Run a server until Ctrl-C.
 
-    It can be reached from this machine only, unless --host says otherwise.
+    It can be reached from this machine only, unless --host says otherwise. Streams are kept in a directory,
+    and an acknowledged message is on disk.
     """
     if (user is None) != (password is None):
         raise click.UsageError("--user and --password belong together")
@@ -85,6 +97,8 @@ def serve(
         "username": user,
         "password": password,
         "token": token,
+        "store_dir": store,
+        "jetstream": False if no_streams else None,
         "log_file": log_file,
         "debug": verbose or None,
         "trace": trace or None,
@@ -102,7 +116,7 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     from headrace.server import log_settings
 
     command = CommandLine("serve", config_path, changes=changes)
-    base = Options(host=LOOPBACK)
+    base = Options(host=LOOPBACK, jetstream=True, store_dir=DEFAULT_STORE)
 
     def read_options() -> Options:
         options = load_options(command, base).options
@@ -161,6 +175,17 @@ KNOWN_LINES = (
     "  Name:",
     "  ID:",
     "Using configuration file",
+    "Starting JetStream",
+    "----",
+    "  Strict:",
+    "  Max Memory:",
+    "  Max Storage:",
+    "  Store Directory:",
+    "  Domain:",
+    "  API Level:",
+    "Took ",
+    "Initiating JetStream Shutdown",
+    "JetStream Shutdown",
     "Listening for client connections",
     "Starting http monitor",
     "Server is ready",
@@ -220,6 +245,8 @@ def greeting(server: Server) -> str:
 
     options = server.options
     lines = [f"Headrace {__version__} is listening on nats://{server.address}"]
+    if options.jetstream:
+        lines.append(f"Streams are kept in {options.store_dir}")
     if server.monitor:
         lines.append(f"Monitoring: http://{server.monitor.address}/varz")
     where = "" if reachable(server) == f"{LOOPBACK}:{DEFAULT_PORT}" else f" -s nats://{reachable(server)}"

@@ -1,4 +1,4 @@
-"""The part of the JetStream API that reading and writing needs: requests as dictionaries, answers as structs."""
+"""The part of the JetStream API that reading and writing needs. Its answers are structs."""
 
 from __future__ import annotations
 

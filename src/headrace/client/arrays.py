@@ -1,4 +1,4 @@
-"""Between the engine's buffers and Arrow. The only module here that imports pyarrow, when it is first needed."""
+"""Between the engine's buffers and Arrow. The only module here that imports pyarrow; it is imported late."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _headers(column: Any) -> tuple[Offsets, TextColumn, TextColumn]:
         keys, values = array.values.field(0), array.values.field(1)
     else:
         raise UsageError(
-            f"the column headers has the type {kind}; it must be a list of structs of a key and a value, or a map"
+            f"the column headers has the type {kind}; it must be a list of structs (key, value), or a map"
         )
     validity, offsets = array.buffers()[:2]
     lists = Offsets(len(array), array.offset, validity if array.null_count else None, offsets)

@@ -51,6 +51,7 @@ class Client:
         self.request_timeout = request_timeout
         self._servers = parse_servers(servers)
         self._options = options
+        self._open: set[Connection] = set()
         self._idle: list[Connection] = []
         self._closed = False
 
@@ -85,10 +86,12 @@ class Client:
             return client
 
     def close(self) -> None:
-        """Close the connections that are not in use; the others follow when their work ends."""
+        """Close all connections. A fetch or a publisher that is under way fails."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for connection in self._open:
+            connection.finish()
+        self._idle.clear()
+        self._open.clear()
 
     def __enter__(self) -> Client:
         return self
@@ -101,22 +104,29 @@ class Client:
     # -- connections ----------------------------------------------------------------------------------------
 
     def borrow(self) -> Connection:
-        """A connection that nobody else uses; `give_back` it, or close it."""
+        """A connection that nobody else uses. Give it back, or drop it."""
         if self._closed:
             raise UsageError("this client is closed")
-        if self._idle:
-            connection = self._idle.pop()
-            connection.refresh()
+        if not self._idle:
+            connection = Connection(self._servers, **self._options)
+            connection.open()
+            self._open.add(connection)
             return connection
-        connection = Connection(self._servers, **self._options)
-        connection.open()
+        connection = self._idle.pop()
+        try:
+            connection.refresh()
+        except BaseException:
+            self.drop(connection)
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        if self._closed:
-            connection.close()
-        else:
+        if not self._closed:
             self._idle.append(connection)
+
+    def drop(self, connection: Connection) -> None:
+        connection.finish()
+        self._open.discard(connection)
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -125,19 +135,19 @@ class Client:
         try:
             yield connection
         except BadFrame as error:
-            connection.close()
+            self.drop(connection)
             raise protocol_error(error, connection.address) from None
         except ConnectionEnded as error:
-            connection.close()
+            self.drop(connection)
             raise ConnectionFailed(f"lost the connection to {connection.address}: {error}") from None
         except (HeadraceError, GeneratorExit) as error:
             if isinstance(error, ConnectionFailed | ProtocolError):
-                connection.close()
+                self.drop(connection)
             else:
                 self.give_back(connection)
             raise
         except BaseException:
-            connection.close()  # maybe in the middle of a frame
+            self.drop(connection)  # maybe in the middle of a frame
             raise
         self.give_back(connection)
 
@@ -240,7 +250,7 @@ class Client:
     def publisher(
         self, *, stream: str = "", max_in_flight: int = 4096, ack_timeout: float = 10.0
     ) -> Publisher:
-        """To publish with acknowledgements. `stream`: the one that must acknowledge; StreamNotFound if none."""
+        """To publish with acknowledgements. They must come from `stream`, if it is given and exists."""
         if not 0 < max_in_flight <= 1 << 20:
             raise UsageError(f"between 1 and {1 << 20} messages can be in flight, not {max_in_flight}")
         if stream:

@@ -54,17 +54,19 @@ class Connection:
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._requests = 0
         self._last_sid = REQUEST_SID
+        self._finished = False
 
     # -- life -----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Try every server once. Raises ConnectionFailed, which says what was wrong with each."""
+        if self._finished:
+            raise Refused("the client was closed")
         failures: list[ConnectionFailed] = []
         for address in list(self.addresses):
             try:
                 return self._open(address)
             except ConnectionFailed as failure:
-                self.close()
                 failures.append(failure)
         if len(failures) == 1:
             raise failures[0]
@@ -97,7 +99,13 @@ class Connection:
         except (ConnectionEnded, ConnectionFailed):
             self.reconnect()
 
+    def finish(self) -> None:
+        """Close it for good."""
+        self._finished = True
+        self.close()
+
     def close(self) -> None:
+        """`reconnect` opens it again."""
         self.frames.attach(-1)
         if self._socket:
             self._socket.close()
@@ -112,19 +120,9 @@ class Connection:
             self.frames.attach(self._socket.fileno())
             self.address = address
             self._shake_hands(address)
-        except ConnectionRefusedError:
-            raise ConnectionFailed(
-                f"no server listens at {address}",
-                hint="start one with `headrace serve`, or check the address",
-            ) from None
-        except ConnectionEnded:
-            raise ConnectionFailed(f"the server at {address} closed the connection at once") from None
-        except (BadFrame, ValueError):
-            raise Refused(f"what listens at {address} is no NATS server", hint="check the address") from None
-        except OSError as error:
-            raise ConnectionFailed(
-                f"the server at {address} cannot be reached: {error.strerror or error}"
-            ) from None
+        except BaseException as error:
+            self.close()
+            raise _explain(error, address) from None
 
     def _shake_hands(self, address: Address) -> None:
         greeting = self._expect("INFO", address)
@@ -156,7 +154,7 @@ class Connection:
             if event.kind == "-ERR":
                 raise _refusal(event.payload, address)
             if kind == "INFO":
-                break
+                raise BadFrame(f"{event.kind} where INFO comes first")
             self.handle(event)
         raise ConnectionFailed(
             f"the server at {address} did not answer in time",
@@ -166,6 +164,8 @@ class Connection:
     def _learn(self, info: bytes) -> None:
         """From INFO: what the server takes, and where its neighbours are."""
         said = json.loads(info)
+        if not isinstance(said, dict):
+            raise ValueError("INFO is no object")
         if said.get("tls_required"):
             raise Refused(f"the server at {self.address} wants TLS; this client has none")
         self.max_payload = int(said.get("max_payload", self.max_payload))
@@ -252,6 +252,21 @@ class Connection:
         reply = f"{self._inbox}.{self._requests}"
         self.publish(subject, payload, reply)
         return reply
+
+
+def _explain(error: BaseException, address: Address) -> BaseException:
+    """Why a connection did not come about, in one line. Not our business: the error itself."""
+    if isinstance(error, ConnectionRefusedError):
+        return ConnectionFailed(
+            f"no server listens at {address}", hint="start one with `headrace serve`, or check the address"
+        )
+    if isinstance(error, ConnectionEnded):
+        return ConnectionFailed(f"the server at {address} closed the connection at once")
+    if isinstance(error, ValueError):
+        return Refused(f"what listens at {address} is no NATS server", hint="check the address")
+    if isinstance(error, OSError):
+        return ConnectionFailed(f"the server at {address} cannot be reached: {error.strerror or error}")
+    return error
 
 
 def _refusal(payload: bytes, address: Address) -> ConnectionFailed:

@@ -1,4 +1,4 @@
-"""Reading a range of a stream: a consumer of our own, pulls that overlap, and another start when something breaks.
+"""Reading a range of a stream: a consumer of our own, overlapping pulls, another start when something breaks.
 
 The plan
 --------
@@ -6,11 +6,11 @@ An ephemeral consumer without acknowledgements starts at the first sequence that
 their way at any time, so the server never waits for us; each is bounded in rows and bytes, so it never holds
 more for us than it may.
 
-The end of the range is reached by a message with its last sequence, or a later one. If the messages at the end
-are deleted, or do not match the filter, none comes. So whenever a consumer says that nothing follows, stays
-silent, is gone, or the connection is lost, a new consumer is made at the next sequence; if that one counts
-nothing that matches, and the stream still reaches to the end of the range, the range is complete. One rule for
-every kind of trouble, and no end is believed that was not counted anew.
+The end of the range is reached by a message with its last sequence, or a later one. If the messages at the
+end are deleted, or do not match the filter, none comes. So whenever a consumer says that nothing follows,
+stays silent, is gone, or the connection is lost, a new consumer is made at the next sequence; if that one
+counts nothing that matches, and the stream still reaches to the end of the range, the range is complete. One
+rule for every kind of trouble, and no end is believed that was not counted anew.
 
 Rejected: `no_wait` pulls and their 404. The server answers them from a counter that deletes can put off.
 """
@@ -28,12 +28,12 @@ from headrace.client.errors import (
     MessagesMissing,
     NoResponders,
     RequestTimeout,
-    StreamNotFound,
     UsageError,
 )
-from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
+from headrace.client.status import CONFLICT, HEARTBEAT, NO_RESPONDERS, TIMEOUT, parse_status
 from headrace.engine.columns import Columns
 from headrace.engine.frames import ConnectionEnded, Event
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,14 +82,14 @@ class Fetch:
         """Raise when this stream cannot give the range."""
         if info.retention != "limits":
             raise UsageError(
-                f"the stream {self._stream} has the retention {info.retention}: reading it would remove messages",
+                f"the stream {self._stream} has the retention {info.retention}: reading removes messages",
                 hint="read a stream with the retention limits, a mirror of this one for example",
             )
         if info.created != self._created:
             raise MessagesMissing(f"the stream {self._stream} was deleted and made anew while it was read")
         if info.last_seq < self._last:
             raise MessagesMissing(
-                f"the stream {self._stream} ends at {info.last_seq}; {self._first} to {self._last} was asked for"
+                f"the stream {self._stream} ends at {info.last_seq}, before {self._last}, which was asked for"
             )
         if self._fail_on_loss and info.first_seq > self._columns.last_seq + 1 and not self._columns.complete:
             raise self._loss(info, self._columns.last_seq + 1)
@@ -114,16 +114,12 @@ class Fetch:
                         self._consumer = ""
                         connection.reconnect()
                     except (NoResponders, RequestTimeout, ApiError) as error:
-                        # Normal for a moment, while a server starts or a cluster chooses a leader.
-                        if isinstance(error, StreamNotFound) or attempts + 1 == len(SILENCE_SECONDS):
+                        if not _may_pass(error) or attempts + 1 == len(SILENCE_SECONDS):
                             raise
                         connection.wait(SILENCE_SECONDS[attempts])
                     attempts = 0 if columns.last_seq > seen else attempts + 1
                     if attempts == len(SILENCE_SECONDS):
-                        raise FetchFailed(
-                            f"the stream {self._stream} has messages after {columns.last_seq}, but none comes",
-                            hint="look at the server's log",
-                        )
+                        raise self._stalled()
                 if columns.rows:
                     self._check_loss()
                     yield made.take(columns)
@@ -223,6 +219,12 @@ class Fetch:
             return "Shutdown" not in status.text
         return False
 
+    def _stalled(self) -> FetchFailed:
+        return FetchFailed(
+            f"the stream {self._stream} has messages after {self._columns.last_seq}, but none comes",
+            hint="look at the server's log",
+        )
+
     # -- loss -----------------------------------------------------------------------------------------------
 
     def _check_loss(self) -> None:
@@ -234,6 +236,11 @@ class Fetch:
 
     def _loss(self, info: StreamInfo, wanted: int) -> MessagesMissing:
         return MessagesMissing(
-            f"the stream {self._stream} starts at {info.first_seq} by now; messages from {wanted} on are gone",
+            f"the stream {self._stream} starts at {info.first_seq} by now; messages from {wanted} are gone",
             hint="its retention or a purge removed them before they were read",
         )
+
+
+def _may_pass(error: HeadraceError) -> bool:
+    """Whether it is normal for a moment, while a server starts or a cluster chooses a leader."""
+    return not isinstance(error, ApiError) or error.code == NO_RESPONDERS

@@ -134,12 +134,12 @@ class Publisher:
             raise self._fail(str(failure), hint=failure.hint) from None
 
     def _start_again(self, connection: Connection, reason: str) -> None:
-        """On a new connection, send whatever waits once more: part of it may have got lost with the old one."""
+        """Send whatever waits once more, on a new connection: it may have got lost with the old one."""
         without_id = self._flight.resend()
         if without_id:
             raise self._fail(
                 f"it is unknown whether {without_id} messages without a message id were stored: {reason}",
-                hint="give every message an id (msg_ids): then it can be sent again without being stored twice",
+                hint="give every message an id (msg_ids): then it can be sent again, and is stored once",
             )
         try:
             connection.reconnect()
@@ -182,7 +182,7 @@ class Publisher:
             )
         if not answer.error and self._stream and answer.stream != self._stream:
             return PublishFailed(
-                f"messages of the subject {subject} are stored in the stream {answer.stream}, not {self._stream}"
+                f"messages of {subject} are stored in the stream {answer.stream}, not in {self._stream}"
             )
         error = answer.error or ErrorAnswer(description="an acknowledgement without a sequence")
         return PublishFailed(
@@ -195,7 +195,7 @@ class Publisher:
         """The end of this publisher; what is still on its way is not looked at any more."""
         self._failed = failure or PublishFailed(message, hint=hint)
         if self._connection:
-            self._connection.close()
+            self._client.drop(self._connection)
             self._connection = None
         return self._failed
 

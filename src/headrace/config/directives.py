@@ -17,6 +17,7 @@ import msgspec
 from headrace.config.addresses import read_listen
 from headrace.config.authorization import read_authorization
 from headrace.config.durations import format_duration, parse_duration
+from headrace.config.jetstream import read_jetstream
 from headrace.config.options import NOBODY, Options
 from headrace.config.problems import Problems
 from headrace.config.unsupported import UNSUPPORTED_DIRECTIVES, unsupported_message
@@ -180,19 +181,13 @@ def _write_timeout(value: Value, context: Context) -> Changes:
 
 
 def _jetstream(value: Value, context: Context) -> Changes:
-    """Only its absence can be configured: `false`, `disabled`, or a block that says `enabled: false`."""
-    plain = value.plain
-    if isinstance(plain, str) and plain.lower() not in ("enabled", "enable", "disabled", "disable"):
-        raise value.error(f"Expected 'enabled' or 'disabled' for string value, got '{plain}'")
-    if isinstance(plain, dict):
-        switches = [entry for name, entry in plain.items() if name.lower() in ("enable", "enabled")]
-        enabled = not switches or switches[-1].boolean()
-    elif isinstance(plain, str):
-        enabled = plain.lower().startswith("enable")
-    else:
-        enabled = value.boolean()
-    if enabled:
-        raise value.error(unsupported_message("jetstream", "JetStream"))
+    return read_jetstream(value, context.problems, store_dir_given=bool(context.changes.get("store_dir")))
+
+
+def _default_domain(value: Value, context: Context) -> Changes:
+    """It names accounts, and there is only the global one, which has JetStream itself or has none."""
+    if value.mapping():
+        raise value.error(unsupported_message(context.name, "accounts"))
     return {}
 
 
@@ -283,6 +278,7 @@ DIRECTIVES: dict[str, Reader] = {
     "system_account": _system_account,
     "system": _system_account,
     "jetstream": _jetstream,
+    "default_js_domain": _default_domain,
     "syslog": _only_off("syslog"),
     "proxy_protocol": _only_off("the PROXY protocol"),
     "prof_port": _only_off("profiling"),

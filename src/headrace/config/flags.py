@@ -89,16 +89,15 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("user",), str, "username", "user that clients must give"),
     Flag(("pass",), str, "password", "password that clients must give"),
     Flag(("auth",), str, "token", "token that clients must give"),
-    Flag(("sd", "store_dir"), str, "store_dir", "storage directory"),
+    Flag(("js", "jetstream"), bool, "jetstream", "enable JetStream: streams that are kept"),
+    Flag(("sd", "store_dir"), str, "store_dir", "storage directory for JetStream"),
     Flag(("h", "help"), bool, "", "show this text"),
     Flag(("v", "version"), bool, "", "show the version"),
 )
 
 # Known to nats-server but not to us yet; they are parsed as it does, so that the message names the right
 # flag.
-_UNSUPPORTED_BOOLEANS = frozenset(
-    {"js", "jetstream", "tls", "tlsverify", "no_advertise", "s", "syslog", "help_tls"}
-)
+_UNSUPPORTED_BOOLEANS = frozenset({"tls", "tlsverify", "no_advertise", "s", "syslog", "help_tls"})
 _UNSUPPORTED_INTEGERS = frozenset({"ms", "https_port", "connect_retries", "profile"})
 
 # Several options at once, applied after the single ones whatever their order on the line.

@@ -6,6 +6,9 @@ frozen; use `msgspec.structs.replace` to change one. Durations are seconds, size
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import msgspec
 
 from headrace.config.durations import format_duration
@@ -19,6 +22,10 @@ DEFAULT_PORT = 4222
 ANY_FREE_PORT = -1
 NOBODY = -1
 
+SYNC_ALWAYS = 0.0
+CHOSEN_BY_THE_SERVER = -1
+DEFAULT_MAX_CONSUMERS = 1000
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -31,6 +38,20 @@ class User(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"User(user={self.user!r})"  # a password must not reach a log by way of a repr
+
+
+class JetStreamLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`jetstream { limits }`. 0 is nats-server's own default. Durations are seconds."""
+
+    max_request_batch: int = 0
+    max_ack_pending: int = 0
+    max_ha_assets: int = 0  # about clusters
+    duplicate_window: float = 0.0
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: float = 0.0
+    default_max_consumers: int = 0  # 0: DEFAULT_MAX_CONSUMERS
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +116,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     config_path: str = ""
     config_digest: str = ""
 
+    # JetStream
+    jetstream: bool = False
+    jetstream_max_memory: int = CHOSEN_BY_THE_SERVER  # three quarters of the machine's
+    jetstream_max_store: int = CHOSEN_BY_THE_SERVER  # three quarters of what is free on the disk
+    jetstream_domain: str = ""
+    jetstream_strict: bool = True  # unknown fields of API requests are errors
+    jetstream_unique_tag: str = ""  # about clusters
+    jetstream_limits: JetStreamLimits = JetStreamLimits()
+    jetstream_request_queue_limit: int = 10_000
+    stream_max_buffered_msgs: int = 100_000
+    stream_max_buffered_size: int = 128 * MIB
+    sync_interval: float = SYNC_ALWAYS  # until an acknowledged message is synced; nats-server's is 2 minutes
+
     # Behaviour
     no_header_support: bool = False
     disable_sublist_cache: bool = False
@@ -112,6 +146,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def monitor_host(self) -> str:
         return self.http_host or self.host
+
+    @property
+    def jetstream_directory(self) -> str:
+        """Where streams are kept.
+
+        Without a storage directory it is a temporary one: the same after a restart, but not nats-server's,
+        whose files are of another kind.
+        """
+        return os.path.join(self.store_dir or os.path.join(tempfile.gettempdir(), "headrace"), "jetstream")
 
     @property
     def auth_required(self) -> bool:
@@ -152,6 +195,9 @@ ZERO_MEANS_DEFAULT = (
     "auth_timeout",
     "connect_error_reports",
     "reconnect_error_reports",
+    "jetstream_request_queue_limit",
+    "stream_max_buffered_msgs",
+    "stream_max_buffered_size",
 )
 
 
@@ -182,6 +228,7 @@ def check_options(options: Options) -> None:
         )
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
+    check_domain(options.jetstream_domain)
     name = options.no_auth_user
     if name and options.users is None:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
@@ -190,3 +237,11 @@ def check_options(options: Options) -> None:
             f'no_auth_user: "{name}" not present as user or nkey in authorization block '
             "or account configuration"
         )
+
+
+def check_domain(domain: str) -> None:
+    """It becomes one token of the API's subjects. Raises ConfigError."""
+    if any(character in domain for character in ".*>"):
+        raise ConfigError("invalid domain name: may not contain ., * or >")
+    if any(character in domain for character in " \t\r\n\f\0"):
+        raise ConfigError(f'invalid domain name: derived "$JS.{domain}.API.>" is not a valid subject')

@@ -44,7 +44,7 @@ LIMIT_OPTIONS = frozenset(
 RELOADABLE_OPTIONS = LOGGING_OPTIONS | AUTH_OPTIONS | FILE_OPTIONS | INFO_OPTIONS | LIMIT_OPTIONS
 
 # Not options that a user sets: they may differ, and there is nothing to do about it. A storage directory
-# means nothing while there is no JetStream.
+# means nothing where there is no JetStream.
 IGNORED_OPTIONS = frozenset({"config_path", "config_digest", "no_sigs", "store_dir"})
 
 RESTART_OPTIONS = frozenset(Options.__struct_fields__) - RELOADABLE_OPTIONS - IGNORED_OPTIONS
@@ -84,6 +84,8 @@ def plan_reload(old: Options, new: Options) -> ReloadPlan:
     changed = frozenset(
         name for name in Options.__struct_fields__ if getattr(old, name) != getattr(new, name)
     )
+    if old.jetstream and "store_dir" in changed:
+        raise ConfigError("config reload not supported for jetstream storage directory")
     for name in sorted(changed & RESTART_OPTIONS):
         if not (name == "no_auth_user" and _no_auth_user_left(old, new)):
             raise ConfigError(f"config reload not supported for {name}: {_difference(name, old, new)}")

@@ -27,7 +27,6 @@ UNSUPPORTED_DIRECTIVES: dict[str, str] = {
     "websocket": "WebSocket",
     "ws": "WebSocket",
     "mqtt": "MQTT",
-    "default_js_domain": "JetStream",
     "accounts": _ACCOUNTS,
     "mappings": "subject mappings",
     "maps": "subject mappings",
@@ -71,8 +70,6 @@ UNSUPPORTED_USER: dict[str, str] = {
 }
 
 UNSUPPORTED_FLAGS: dict[str, str] = {
-    "js": "JetStream",
-    "jetstream": "JetStream",
     "tls": _TLS,
     "tlsverify": _TLS,
     "tlscert": _TLS,

@@ -1,6 +1,6 @@
 # The threads that write and sync. The theory is at the top of committer.pyx.
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.segments cimport Segment
 
@@ -21,9 +21,11 @@ cdef struct Part:
     bint seal                      # it is the last part of the file
 
 cdef struct Erasure:
+    # A record on disk whose text is to be overwritten.
     Segment *segment
     uint32_t offset
     uint32_t length
+    uint64_t seq
 
 cdef struct Buffer:
     char *data
@@ -38,46 +40,50 @@ cdef struct Buffer:
     uint64_t last_seq              # committed_seq when all of it is written
 
 cdef enum JobKind:
-    COMMIT, SYNC, INDEX, REWRITE, UNLINK, STOP
+    COMMIT, SYNC, INDEX, REWRITE, UNLINK
 
 cdef enum JobStage:
-    STAGE_NONE, STAGE_OPEN, STAGE_WRITE, STAGE_SYNC
+    STAGE_NONE, STAGE_WRITE, STAGE_SYNC
 
 cdef struct Job:
     Job *next
     JobKind kind
     void *owner                    # the Log
     char *directory
-    Buffer *buffer
-    bint sync                      # COMMIT: until it is on the disk
-    Segment *segment
-    uint64_t *numbers              # UNLINK: of these segments
-    uint32_t number_count
-    uint64_t *keep                 # REWRITE: these messages,
-    uint32_t keep_count
-    uint64_t first_seq
-    uint64_t *ranges               # and this REMOVED record
-    uint32_t range_count
-    Segment *replacement           # REWRITE: what became of it
-    int fd                         # SYNC: of this file
+    bint under_way                 # for the loop's thread: submitted, and not yet taken back
+    bint finished                  # under the mutex: the thread is through with it
     JobStage stage                 # where it failed
     int error                      # errno; 0: done
-    bint under_way
+    Buffer *buffer                 # COMMIT: all of this,
+    bint sync                      # and until it is on the disk
+    int fd                         # SYNC: this file
+    Segment *segment               # INDEX, REWRITE: this one
+    uint64_t *numbers              # UNLINK: these
+    uint32_t number_count
+    uint64_t *keep                 # REWRITE: the messages that stay, each its sequence and its offset
+    uint32_t keep_count
+    uint64_t *ranges               # and the removals that still matter
+    uint32_t range_count
+    uint64_t first_seq
+    int64_t last_time
+    Segment *replacement           # what became of it; NULL: it failed
+
+cdef class JobOwner:
+    cdef int on_done(self, Job *job) except -1
 
 cdef class Committer:
     cdef pthread_t *threads
-    cdef int thread_count
-    cdef int started
-    cdef pthread_mutex_t *mutex
-    cdef pthread_cond_t *wanted    # a job is there
-    cdef pthread_cond_t *finished  # a job is done
-    cdef Job *urgent_head
+    cdef readonly int thread_count
+    cdef pthread_mutex_t mutex
+    cdef pthread_cond_t wanted     # a job is there
+    cdef pthread_cond_t done       # a job is done
+    cdef Job *urgent
     cdef Job *urgent_tail
-    cdef Job *patient_head         # index, rewrite, unlink: they never take the last thread
+    cdef Job *patient              # index, rewrite, unlink: they never take the last thread
     cdef Job *patient_tail
-    cdef Job *done_head
-    cdef Job *done_tail
-    cdef Job *due_head             # SYNC jobs that wait for the next interval
+    cdef Job *finished
+    cdef Job *finished_tail
+    cdef Job *due                  # SYNC jobs that wait for the end of the interval
     cdef int patient_running
     cdef int idle
     cdef bint stopping
@@ -89,3 +95,11 @@ cdef class Committer:
     cdef int submit(self, Job *job) except -1
     cdef int wait_for(self, Job *job) except -1
     cpdef int poll(self) except -1
+    cdef Job *_next_job(self) noexcept nogil
+    cdef void _work(self) noexcept nogil
+    cdef int _give_back(self, Job *job) except -1
+    cdef void _stop(self) noexcept
+
+
+cdef int hand_over(Committer committer, Job *job) except -1
+cdef void free_buffer(Buffer *buffer) noexcept nogil

@@ -80,6 +80,7 @@ cdef class Interest:
     cdef list found_queues         # [name, address of the QueueGroup, ...] of this match
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
+    cdef bint find(self, const char *subject, uint32_t length) except -1
     cdef void _drop(self, uint64_t place) noexcept
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1

@@ -387,6 +387,17 @@ cdef class Interest:
         self.routes[place] = self.latest = route
         return route
 
+    cdef bint find(self, const char *subject, uint32_t length) except -1:
+        """Match a subject that will not come again, such as that of a reply, past the cache of routes.
+
+        The plain subscriptions are then in `found`. Returns False if there are queue groups, too, which need a route.
+        """
+        self.found.count = 0
+        self.found_queues.clear()
+        if is_literal_path(subject, length):
+            self._match(self.root, subject, subject + length)
+        return len(self.found_queues) == 0
+
     cdef void _drop(self, uint64_t place) noexcept:
         if self.routes[place] == NULL:
             return

@@ -43,6 +43,7 @@ cdef enum:
     BYTES_PER_TURN = 32 * 1024       # large writes use the turn up sooner
     TICK_MILLISECONDS = 200          # how often Python may look at signals and at the progress
     TOKEN_DIGITS = 19
+    BODY_MAX = 512                   # of an answer that is looked into; the rest is only counted
     PACED_OUTBOX_LENGTH = 256 * 1024 # and at least a frame: what a paced publisher may have waiting
 
 cdef enum Role:
@@ -67,6 +68,7 @@ cdef struct Connection:
     int64_t to_send
     # Small things to write: PING, PONG, requests, replies. Always whole frames, never inside a block.
     char *outbox
+    int64_t outbox_begin             # what is before has been written
     int64_t outbox_length
     int64_t outbox_capacity
     # What is read
@@ -76,12 +78,17 @@ cdef struct Connection:
     int64_t payload_bytes
     int64_t pongs
     int64_t skip                     # payload bytes (and CRLF) of the current message that are still to come
-    int64_t payload_length           # of the current message
+    int64_t payload_length           # of the current message, headers included
+    int64_t header_length            # of the current message; 0 without headers
     int64_t frame_length
     int64_t head_length
     int64_t carry_length
     char head[CONTROL_LINE_MAX]      # the control line of the latest message
     char carry[CONTROL_LINE_MAX]     # an unfinished control line
+    # Answers with a content that matters (stream_load.pyx)
+    bint keeps_body                  # and takes HMSG
+    int64_t body_length
+    char body[BODY_MAX]              # headers and payload of the latest message, as far as they fit
     # Requests: `request` + token + `request_end`; the token is the request's number.
     const char *request
     int64_t request_length
@@ -95,6 +102,19 @@ cdef struct Connection:
     double interval                  # nanoseconds; 0 when there is no rate
     int64_t stride                   # from one number of this publisher to its next
     int64_t numbers                  # those below are sent by somebody
+    # Streams (stream_load.pyx). A publisher with message ids writes `request` + token + `identity` + number in
+    # IDENTITY_DIGITS + `request_end`.
+    const char *identity
+    int64_t identity_length
+    int64_t latest_number            # whose acknowledgement came last, and with which sequence
+    int64_t latest_sequence
+    # One that pulls: `request` + length + body, for `batch` messages at a time
+    bint pulls
+    bint acknowledges
+    int64_t batch
+    int64_t to_request               # messages that it may still ask for
+    int64_t outstanding              # messages of the current pull that are still to come
+    int64_t pulled_at
 
 
 cdef class Load:
@@ -119,6 +139,9 @@ cdef class Load:
     cdef list kept                   # the bytes objects that the connections point into
 
     cdef Connection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL
+    cdef Connection *add_requests(self, int descriptor, bytes request, bytes request_end, int64_t inbox_length,
+                                  int64_t requests, int64_t in_flight, int64_t longest) except NULL
+    cdef void put_first_requests(self, Connection *connection, int64_t in_flight) noexcept nogil
     cdef void start(self) noexcept nogil
     cdef void loop(self, epoll_event *events) noexcept nogil
     cdef int wait(self, epoll_event *events, int64_t nanoseconds) noexcept nogil
@@ -128,12 +151,15 @@ cdef class Load:
     cdef void parse(self, int index, const char *at, const char *end) noexcept nogil
     cdef void on_line(self, int index, const char *line, int64_t length) noexcept nogil
     cdef void on_head(self, int index, const char *line, int64_t length) noexcept nogil
+    cdef void keep_body(self, Connection *connection, const char *at, int64_t length) noexcept nogil
     cdef void on_message(self, int index) noexcept nogil
     cdef const char *reply_of(self, int index, int64_t *length) noexcept nogil
     cdef void answer(self, int index) noexcept nogil
     cdef void take_numbered(self, int index) noexcept nogil
+    cdef int64_t answered_number(self, Connection *connection) noexcept nogil
     cdef void take_answer(self, int index) noexcept nogil
     cdef void put_request(self, Connection *connection, int64_t now) noexcept nogil
+    cdef void put_token(self, Connection *connection) noexcept nogil
     cdef void put_numbered(self, Connection *connection) noexcept nogil
     cdef void put(self, Connection *connection, const char *text, int64_t length) noexcept nogil
     cdef void transmit(self, int index) noexcept nogil

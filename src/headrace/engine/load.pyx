@@ -31,7 +31,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime
 from posix.unistd cimport close
 
@@ -61,6 +61,29 @@ cdef inline int64_t digits(const char *text, int64_t length) noexcept nogil:
             return -1
         number = number * 10 + (text[at] - c'0')
     return number
+
+
+cdef inline int64_t number_before(const char *line, int64_t *at) noexcept nogil:
+    """The number that ends at `at`, which moves to its first digit; -1 if there is none after a blank."""
+    cdef int64_t end = at[0]
+    while at[0] > 4 and c'0' <= line[at[0] - 1] <= c'9':
+        at[0] -= 1
+    return digits(line + at[0], end - at[0]) if line[at[0] - 1] == c' ' else -1
+
+
+cdef inline int64_t write_digits(char *text, int64_t number) noexcept nogil:
+    """The number as text; returns its length, which is at most TOKEN_DIGITS."""
+    cdef char reversed[24]
+    cdef int64_t length = 0, at
+    while True:
+        reversed[length] = <char>(c'0' + number % 10)
+        length += 1
+        number //= 10
+        if number == 0:
+            break
+    for at in range(length):
+        text[at] = reversed[length - 1 - at]
+    return length
 
 
 cdef class Load:
@@ -173,20 +196,29 @@ cdef class Load:
         if requests < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
             raise ValueError("a requester needs short subjects and at least one request in flight")
         request, request_end = b"PUB %b %b" % (subject, inbox), b" %d\r\n%b\r\n" % (len(payload), payload)
-        cdef Connection *connection = self.add(
-            descriptor, REQUESTER, in_flight * (len(request) + TOKEN_DIGITS + len(request_end)) + 64)
+        cdef int64_t longest = len(request) + TOKEN_DIGITS + len(request_end)
+        cdef Connection *connection = self.add_requests(
+            descriptor, request, request_end, len(inbox), requests, in_flight, longest)
+        self.put_first_requests(connection, in_flight)
+        return self.count - 1
+
+    cdef Connection *add_requests(self, int descriptor, bytes request, bytes request_end, int64_t inbox_length,
+                                  int64_t requests, int64_t in_flight, int64_t longest) except NULL:
+        """One that sends numbered requests; `longest` is the most that one of them can take."""
+        cdef Connection *connection = self.add(descriptor, REQUESTER, in_flight * longest + 64)
         self.kept += [request, request_end]
         connection.request, connection.request_length = request, len(request)
         connection.request_end, connection.request_end_length = request_end, len(request_end)
-        connection.inbox_length = len(inbox)
+        connection.inbox_length = inbox_length
         connection.expected = requests
         connection.times = <int64_t *>calloc(requests + 1, sizeof(int64_t))
         if connection.times == NULL:
             raise MemoryError
-        cdef int64_t first
-        for first in range(min(requests, in_flight)):
+        return connection
+
+    cdef void put_first_requests(self, Connection *connection, int64_t in_flight) noexcept nogil:
+        while connection.requested < min(connection.expected, in_flight):
             self.put_request(connection, 0)
-        return self.count - 1
 
     cdef Connection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL:
         cdef size_t size = (self.count + 1) * sizeof(Connection)
@@ -359,6 +391,8 @@ cdef class Load:
         while at < end and self.status == RUNNING:
             if connection.skip:
                 step = min(connection.skip, <int64_t>(end - at))
+                if connection.keeps_body:
+                    self.keep_body(connection, at, step)
                 connection.skip -= step
                 at += step
                 if connection.skip == 0:
@@ -389,6 +423,8 @@ cdef class Load:
         # PUB is what benchmarks/ceiling.py sends when the peer of this loop is this loop again.
         if length > 6 and (memcmp(line, b"MSG ", 4) == 0 or memcmp(line, b"PUB ", 4) == 0):
             self.on_head(index, line, length)
+        elif length > 7 and connection.keeps_body and memcmp(line, b"HMSG ", 5) == 0:
+            self.on_head(index, line, length)
         elif length == 6 and memcmp(line, b"PING\r\n", 6) == 0:
             self.put(connection, b"PONG\r\n", 6)
         elif length == 6 and memcmp(line, b"PONG\r\n", 6) == 0:
@@ -399,30 +435,32 @@ cdef class Load:
             self.stop(GARBLED, index, line, min(length, 60))
 
     cdef void on_head(self, int index, const char *line, int64_t length) noexcept nogil:
-        """The control line of a message: its payload length is the last word."""
+        """The control line of a message: its length is the last word, that of its headers the one before."""
         cdef Connection *connection = &self.connections[index]
-        cdef int64_t at = length - 2, size = 0
-        while at > 4 and c'0' <= line[at - 1] <= c'9':
-            at -= 1
-        if line[at - 1] != c' ' or at == length - 2 or length - 2 - at > 9:
-            self.stop(GARBLED, index, line, min(length, 60))
-            return
-        while at < length - 2:
-            size = size * 10 + (line[at] - c'0')
-            at += 1
-        if size > PAYLOAD_MAX:
+        cdef int64_t at = length - 2, end, size, header_length = 0
+        size = number_before(line, &at)
+        if size >= 0 and line[0] == c'H':
+            end = at - 1
+            header_length = number_before(line, &end)
+        if not 0 <= header_length <= size <= PAYLOAD_MAX:
             self.stop(GARBLED, index, line, min(length, 60))
             return
         memcpy(connection.head, line, length)
         connection.head_length = length
-        connection.payload_length = size
+        connection.payload_length, connection.header_length = size, header_length
         connection.frame_length = length + size + 2
         connection.skip = size + 2
+        connection.body_length = 0
+
+    cdef void keep_body(self, Connection *connection, const char *at, int64_t length) noexcept nogil:
+        length = min(length, BODY_MAX - connection.body_length)
+        memcpy(connection.body + connection.body_length, at, length)
+        connection.body_length += length
 
     cdef void on_message(self, int index) noexcept nogil:
         cdef Connection *connection = &self.connections[index]
         connection.messages += 1
-        connection.payload_bytes += connection.payload_length
+        connection.payload_bytes += connection.payload_length - connection.header_length
         if connection.role == RESPONDER:
             self.answer(index)
         elif connection.role == REQUESTER:
@@ -474,13 +512,18 @@ cdef class Load:
         due = <int64_t>(number * connection.interval)
         self.waits.record(due, self.progress_at - self.started_at - due)
 
-    cdef void take_answer(self, int index) noexcept nogil:
-        """`MSG <inbox><number> sid size`: note how long it took and send the next request."""
-        cdef Connection *connection = &self.connections[index]
-        cdef const char *token = connection.head + 4 + connection.inbox_length
-        cdef int64_t room = connection.head_length - 4 - connection.inbox_length
+    cdef int64_t answered_number(self, Connection *connection) noexcept nogil:
+        """`MSG <inbox><number> sid size`: the number of the request, or -1."""
+        cdef int64_t start = (5 if connection.head[0] == c'H' else 4) + connection.inbox_length
+        cdef const char *token = connection.head + start
+        cdef int64_t room = connection.head_length - start
         cdef const char *space = <const char *>memchr(token, c' ', room) if room > 0 else NULL
-        cdef int64_t number = digits(token, space - token) if space != NULL else -1
+        return digits(token, space - token) if space != NULL else -1
+
+    cdef void take_answer(self, int index) noexcept nogil:
+        """Note how long it took and send the next request."""
+        cdef Connection *connection = &self.connections[index]
+        cdef int64_t number = self.answered_number(connection)
         cdef int64_t sent_at
         if number < 0 or number >= connection.requested or connection.times[number] < 0:
             self.stop(GARBLED, index, connection.head, connection.head_length - 2)
@@ -499,18 +542,23 @@ cdef class Load:
         self.put_numbered(connection)
         connection.requested += 1
 
-    cdef void put_numbered(self, Connection *connection) noexcept nogil:
+    cdef void put_token(self, Connection *connection) noexcept nogil:
         cdef char token[24]
-        snprintf(token, sizeof(token), b"%lld", <long long>connection.requested)
         self.put(connection, connection.request, connection.request_length)
-        self.put(connection, token, strlen(token))
+        self.put(connection, token, write_digits(token, connection.requested))
+
+    cdef void put_numbered(self, Connection *connection) noexcept nogil:
+        self.put_token(connection)
         self.put(connection, connection.request_end, connection.request_end_length)
 
     cdef void put(self, Connection *connection, const char *text, int64_t length) noexcept nogil:
         if length > connection.outbox_capacity - connection.outbox_length:
             self.stop(GARBLED, <int>(connection - self.connections), b"more to answer than was asked", 29)
             return
-        memcpy(connection.outbox + connection.outbox_length, text, length)
+        if length > connection.outbox_capacity - connection.outbox_begin - connection.outbox_length:
+            memmove(connection.outbox, connection.outbox + connection.outbox_begin, connection.outbox_length)
+            connection.outbox_begin = 0
+        memcpy(connection.outbox + connection.outbox_begin + connection.outbox_length, text, length)
         connection.outbox_length += length
 
     cdef void transmit(self, int index) noexcept nogil:
@@ -522,9 +570,9 @@ cdef class Load:
             length = sent = 0
             if connection.outbox_length and connection.position == 0:
                 length = connection.outbox_length
-                sent = self.write(index, connection.outbox, length)
-                memmove(connection.outbox, connection.outbox + sent, length - sent)
+                sent = self.write(index, connection.outbox + connection.outbox_begin, length)
                 connection.outbox_length -= sent
+                connection.outbox_begin = connection.outbox_begin + sent if connection.outbox_length else 0
             elif connection.to_send:
                 length = min(connection.block_length - connection.position, connection.to_send)
                 # A write that was cut short is finished first, so that later ones start at a message again.

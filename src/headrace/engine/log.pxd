@@ -5,61 +5,65 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.engine.committer cimport Buffer, Committer, Job
 from headrace.engine.filters cimport Filter
 from headrace.engine.segments cimport Ranges, Segment
-from headrace.engine.subject_index cimport Entry, SubjectIndex
+from headrace.engine.store cimport Store, Watcher
+from headrace.engine.subject_index cimport Entry
 from headrace.engine.windows cimport Record, Window
 
-cdef class Watcher:
-    # What a consumer's cursor inherits: the log keeps num_pending exact at every commit and removal.
-    cdef public uint64_t next_seq
-    cdef public long long num_pending
-    cdef public Filter filter
-
-cdef class Log:
-    cdef readonly uint64_t first_seq, last_seq, committed_seq
-    cdef readonly uint64_t count
-    cdef readonly uint64_t byte_count
-    cdef readonly int64_t last_time
+cdef class Log(Store):
     cdef readonly str failure      # why it takes no more writes; None: it does
     cdef readonly str refusal      # why the last store() returned 0
-    cdef readonly str directory    # None: in memory
-    cdef readonly list damages     # one line for each damage found so far
     cdef public object on_committed
-
     cdef Committer committer
-    cdef SubjectIndex index
-    cdef uint64_t segment_bytes
-    cdef Segment **segments        # by number, which is by sequence, too
-    cdef uint32_t segment_count
-    cdef uint32_t segment_capacity
-    cdef Segment *active           # the last one; NULL before recover() and after close()
+    cdef readonly uint64_t segment_bytes
     cdef uint64_t next_number
-    cdef Buffer *pending           # what was written since the last commit()
-    cdef Buffer *flight            # what the committer is writing
     cdef Job *commit_job
     cdef Job *sync_job
     cdef Job *chore                # index, rewrite or unlink
+    cdef bint chore_planned        # it is to be handed over when the group in flight is committed
     cdef Ranges removed            # interior removals that are not in a record so far
     cdef uint64_t logged_first     # what the last FIRST record, or the head of the last segment, said
     cdef bint wants_commit
-    cdef bint tidy_due
-    cdef bint retryable            # the failure was a full disk
+    cdef bint retryable            # the failure was a full disk, or the like
     cdef double retry_at
     cdef list waiting              # callbacks of when_committed: for what is pending,
     cdef list waiting_flight       # and for what is in flight
-    cdef list watchers
     cdef uint64_t first_time_seq   # the message whose time first_time_value is
     cdef int64_t first_time_value
-    cdef Window head_window        # of removals at the head
-    cdef Window probe              # of single records here and there
-    cdef Window reader             # of next() and scans
-    cdef Segment *graveyard        # memory segments that views may still point into, until the next commit()
     cdef long long max_msgs, max_bytes, max_msgs_per_subject
     cdef bint discard_new, discard_new_per_subject
-    cdef bint closed
+    cdef bint opened
 
+    # For the sinks and the cursors. read() and seek() are in Store:
+    #   bint read(Window, uint64_t seq, Record *) except -1                  False: not there
+    #   bint seek(Window, uint64_t seq, Filter, Record *) except -1          the next live committed match at or after seq
     cdef uint64_t store(self, const char *subject, uint32_t subject_length, const char *body,
                         uint32_t header_length, Py_ssize_t size, int64_t time) except? 0
-    cdef bint read(self, Window window, uint64_t seq, Record *record) except -1
-    cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1
     cdef bint has_pending(self) noexcept
+    cdef size_t backlog(self) noexcept
     cpdef int commit(self) except -1
+
+    cdef uint64_t _store(self, const char *subject, uint32_t subject_length, const char *body,
+                         uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except? 0
+    cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
+                     Py_ssize_t size)
+    cdef char *_append(self, uint64_t seq, size_t length) except NULL
+    cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL
+    cdef int _append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1
+    cdef int _begin_segment(self, uint64_t seq) except -1
+    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1
+    cdef char *_reserve(self, size_t length) except NULL
+    cdef int _enforce(self) except -1
+    cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1
+    cdef int _enforce_all_subjects(self) except -1
+    cdef int _remove_first(self) except -1
+    cdef int _log_removals(self) except -1
+    cdef bint _first_moved(self) noexcept
+    cdef bint _try_again(self) except -1
+    cdef int _commit_memory(self) except -1
+    cdef int _committed(self) except -1
+    cdef int _tidy(self) except -1
+    cdef int _failed(self, int error, bint final) except -1
+    cdef int _call(self, list callbacks, object failure) except -1
+    cdef void _reset(self) noexcept
+    cdef int _bury(self, Segment *segment) except -1
+    cdef int _check_open(self) except -1

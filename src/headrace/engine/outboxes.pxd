@@ -82,6 +82,7 @@ cdef class Outboxes:
     cdef Py_ssize_t pool_low       # the fewest there were since the last trim
     cdef long long fair_total      # what receivers have not taken, each counted up to its fair share
     cdef Py_ssize_t congested      # receivers that publishers wait for
+    cdef Py_ssize_t full_logs      # logs that publishers wait for
     cdef uint64_t window           # numbers the windows in which receivers are judged
     cdef double window_ends
     cdef double now

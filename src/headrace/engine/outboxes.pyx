@@ -16,7 +16,8 @@ faults of fresh memory. Those that nobody needed for a while are freed.
 Backpressure. A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before,
 publishers wait, so that memory does not grow. They are not read
   - while one of their receivers is congested: more than SOFT_BACKLOG (or 75 % of max_pending) waits for it;
-  - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting.
+  - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting;
+  - while the log that they publish to has more waiting for the disk than it may (stream_sink.pyx).
 Nobody waits for a receiver that is slow: one that took less than SLOW_BYTES in a window of WINDOW_SECONDS while
 publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The window
 is long because a full socket reports room only when a third of it is free: a steady reader of 12 MB/s was seen to
@@ -550,7 +551,7 @@ cdef class Outboxes:
         if self.now >= self.window_ends:
             self.judge_receivers()
             self.start_window()
-        if self.congested or self.fair_total > BUDGET // 2:
+        if self.congested or self.full_logs or self.fair_total > BUDGET // 2:
             return 0
         waiting = self.paused
         self.paused = []
@@ -579,7 +580,7 @@ cdef class Outboxes:
         cdef itimerspec moment
         cdef double seconds = WINDOW_SECONDS
         memset(&moment, 0, sizeof(moment))
-        if self.paused and not self.congested and self.fair_total <= BUDGET // 2:
+        if self.paused and not self.congested and not self.full_logs and self.fair_total <= BUDGET // 2:
             seconds = 0
         elif self.paused:
             seconds = min(seconds, self.window_ends - self.now)

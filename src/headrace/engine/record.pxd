@@ -44,7 +44,7 @@ cdef extern from *:
     static uint32_t headrace_crc_table[8][256];
     static int headrace_crc_ready;               /* 0: unknown, 1: table, 2: SSE 4.2 */
 
-    static void headrace_crc_prepare(void) {
+    __attribute__((unused)) static void headrace_crc_prepare(void) {
         int way = 1;
         for (uint32_t k = 0; k < 256; k++) {
             uint32_t crc = k;

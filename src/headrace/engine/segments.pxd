@@ -20,13 +20,15 @@ cdef struct Segment:
     uint64_t size                  # where the next record goes
     uint64_t written               # what is in the file up to here is safe; behind it, it is in a buffer of the log
     uint64_t allocated             # the file is this long (only the committer's thread asks)
+    uint64_t limit                 # space taken ahead ends here
     int64_t first_time             # of its first message; 0: it has none
     int fd                         # -1: not open
     uint32_t salt                  # of its checksums
     bint sealed                    # nothing is appended to it any more
     bint indexed                   # its index file is written
-    bint busy                      # a job of the committer works on it
+    bint given_up                  # a chore on it failed: leave it alone until the next start
     char *memory                   # of a memory store
+    Segment *next_dead             # in the graveyard
     Ranges removals                # what its REMOVED records say
 
 cdef enum:

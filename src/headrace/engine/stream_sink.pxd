@@ -36,7 +36,9 @@ cdef class StreamSink(Sink):
     cdef dict msg_ids                      # Nats-Msg-Id -> sequence
     cdef object msg_id_order               # deque of (time, id, sequence), oldest first
     cdef Answers waiting                   # of this tick
+    cdef bint full                         # publishers wait for the disk
 
     cdef int _forget_old_ids(self, int64_t now) except -1
     cdef int _hand_over(self, Message *message) except -1
+    cdef int _make_publishers_wait(self) except -1
     cdef int _send(self, Answers group) except -1

@@ -32,6 +32,7 @@ cdef enum HeaderKind:
     SPECIAL                        # something that Python decides
 
 DEF MAX_SUBJECT = 65535
+cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
 
 cdef int64_t wall_clock() noexcept:
@@ -142,7 +143,25 @@ cdef class StreamSink(Sink):
             self.msg_id_order.append((now, msg_id, seq))
         if message.reply_length and not self.no_ack:
             self.waiting.add(seq, message.reply, message.reply_length, NULL, 0)
+        if self.log.backlog() > FULL_LOG:
+            self._make_publishers_wait()
         return self.note()
+
+    cdef int _make_publishers_wait(self) except -1:
+        (<Hub> self.hub).overran = True      # whoever published this
+        if not self.full:
+            self.full = True
+            self.hub.full_logs += 1
+            self.log.when_committed(self._let_publishers_go)
+        return 0
+
+    def _let_publishers_go(self, failure):
+        if failure is None and self.log.backlog() > FULL_LOG:
+            self.log.when_committed(self._let_publishers_go)
+            return
+        self.full = False
+        self.hub.full_logs -= 1
+        self.hub.wake_soon()
 
     cdef int _hand_over(self, Message *message) except -1:
         cdef Py_ssize_t header = message.header_length
@@ -259,7 +278,7 @@ cdef class StreamSink(Sink):
             else:
                 message.payload = message.subject + head.reply_length
                 message.size = head.body_length
-            (<Hub> self.hub).send_message(self.interest, &message)
+            (<Hub> self.hub).send_once(self.interest, &message)
             at += sizeof(Answer) + head.reply_length + head.body_length
         return 0
 

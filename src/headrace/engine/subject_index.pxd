@@ -28,3 +28,4 @@ cdef class SubjectIndex:
     cdef void discard(self, Entry *entry) noexcept
     cdef void clear(self) noexcept
     cdef int _grow(self) except -1
+    cdef int _grow_entries(self) except -1

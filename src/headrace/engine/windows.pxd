@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.record cimport RecordHead
 from headrace.engine.segments cimport Segment
 
 cdef struct Record:
@@ -27,3 +28,7 @@ cdef class Window:
 
     cdef int load(self, Segment *segment, uint32_t offset, Record *record) except -1
     cpdef void release(self) noexcept
+    cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1
+
+
+cdef void view(const RecordHead *head, Record *record) noexcept

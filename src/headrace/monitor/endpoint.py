@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headrace.broker.broker import Broker
 from headrace.monitor.documents import encode_pieces
 from headrace.monitor.usage import ProcessorShare
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
 
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
@@ -24,6 +27,7 @@ class Context(msgspec.Struct, frozen=True):
     base_path: str
     request_counts: Counter[str]
     processor_share: ProcessorShare
+    jetstream: JetStream | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):

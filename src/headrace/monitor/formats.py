@@ -9,6 +9,7 @@ from headrace.config.durations import format_duration
 NANOSECONDS = 10**9
 MICROSECOND = 1e-6
 MILLISECOND = 1e-3
+BYTE_UNITS = "KMGTPE"
 
 
 def format_time(nanoseconds: int) -> str:
@@ -36,6 +37,14 @@ def format_round_trip(seconds: float) -> str:
     if MICROSECOND < seconds < MILLISECOND:
         seconds = int(seconds / MICROSECOND) * MICROSECOND
     return format_duration(seconds)
+
+
+def format_bytes(size: int) -> str:
+    """With a unit and two decimals: `512 B`, `9.31 GB`, where a GB is 1024 MB."""
+    if size < 1024:
+        return f"{size} B"
+    exponent = min((size.bit_length() - 1) // 10, len(BYTE_UNITS))
+    return f"{size / 1024**exponent:.2f} {BYTE_UNITS[exponent - 1]}B"
 
 
 def plain_number(value: float) -> int | float:

@@ -1,17 +1,46 @@
-"""/healthz: whether the server takes clients. Without streams there is nothing else that could be ill."""
+"""/healthz: whether the server takes clients, and whether all streams were recovered and can be written."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from headrace.broker.info import GLOBAL_ACCOUNT
 from headrace.monitor.documents import encode_value
 from headrace.monitor.endpoint import Answer, Context
 from headrace.monitor.query import Query, decode_bool, quote
 
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
 FLAGS = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only", "details")
 NOT_READY = "failed to be ready for connections after 1ms: server"
+NOT_ENABLED = "jetstream not enabled"
 MISSING_ACCOUNT = '"account" must not be empty when checking stream health'
 MISSING_STREAM = '"stream" must not be empty when checking consumer health'
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that is wrong, as `details` shows it."""
+
+    type: str
+    account: str = ""
+    stream: str = ""
+    consumer: str = ""
+    error: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """The HTTP status, the word for it, and what is wrong: without `details` the first problem is shown."""
+
+    status: int = 200
+    word: str = "ok"
+    problems: list[Problem] = []
+
+
+HEALTHY = Diagnosis()
 
 
 def answer_healthz(context: Context, query: Query) -> Answer:
@@ -20,25 +49,87 @@ def answer_healthz(context: Context, query: Query) -> Answer:
     flags = {name: decode_bool(query, name) for name in FLAGS}
     if flags["js-enabled"]:
         log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
-    status, kind, problem = examine(context, query)
-    if not problem:
+    diagnosis = examine(context, query, flags)
+    problems = diagnosis.problems
+    if not problems:
         return Answer([encode_value({"status": "ok"})])
-    document: dict[str, Any] = {"status": "error"}
+    document: dict[str, Any]
     if flags["details"]:
-        document["errors"] = [{"type": kind, "error": problem}]
-        log.warn("Healthcheck failed: 1 errors")
+        document = {"status": "error", "errors": problems}
+        log.warn(f"Healthcheck failed: {len(problems)} errors")
     else:
-        document["error"] = problem
-        log.warn(f"Healthcheck failed: {quote(problem)}")
-    return Answer([encode_value(document)], status=status)
+        document = {"status": diagnosis.word, "error": problems[0].error}
+        log.warn(f"Healthcheck failed: {quote(problems[0].error)}")
+    return Answer([encode_value(document)], status=diagnosis.status)
 
 
-def examine(context: Context, query: Query) -> tuple[int, str, str]:
-    """The HTTP status, what kind of problem there is, and the problem; "" if all is well."""
+def examine(context: Context, query: Query, flags: dict[str, bool]) -> Diagnosis:
     if query.get("stream") and not query.get("account"):
-        return 400, "BAD_REQUEST", MISSING_ACCOUNT
+        return Diagnosis(400, "error", [Problem("BAD_REQUEST", error=MISSING_ACCOUNT)])
     if query.get("consumer") and not query.get("stream"):
-        return 400, "BAD_REQUEST", MISSING_STREAM
+        return Diagnosis(400, "error", [Problem("BAD_REQUEST", error=MISSING_STREAM)])
     if not context.broker.is_accepting:
-        return 500, "CONNECTION", NOT_READY
-    return 200, "", ""
+        return Diagnosis(500, "error", [Problem("CONNECTION", error=NOT_READY)])
+    if flags["js-server-only"] or not context.broker.options.jetstream:
+        return HEALTHY
+    if context.jetstream is None:
+        return Diagnosis(503, "unavailable", [Problem("JETSTREAM", error=NOT_ENABLED)])
+    if flags["js-enabled-only"] or flags["js-enabled"]:
+        return HEALTHY
+    asked = Asked(query.get("account", ""), query.get("stream", ""), query.get("consumer", ""))
+    if missing := find_missing(context.jetstream, asked):
+        return Diagnosis(404, "unavailable", [missing])
+    if problems := find_problems(context.jetstream, asked):
+        return Diagnosis(503, "unavailable", problems)
+    return HEALTHY
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a query names; "" is all."""
+
+    account: str
+    stream: str
+    consumer: str
+
+
+def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
+    """What was asked for by name and is not there."""
+    account, name, consumer = asked.account, asked.stream, asked.consumer
+    if account and (account != GLOBAL_ACCOUNT or not stored_streams(jetstream)):
+        return Problem("ACCOUNT", account, error=f"JetStream account {quote(account)} not found")
+    if name and name not in stored_streams(jetstream):
+        error = f"JetStream stream {quote(name)} not found on account {quote(account)}"
+        return Problem("STREAM", account, name, error=error)
+    stream = jetstream.streams.get(name)
+    if consumer and stream and consumer not in stream.consumers:
+        error = (
+            f"JetStream consumer {quote(consumer)} not found for stream {quote(name)} "
+            f"on account {quote(account)}"
+        )
+        return Problem("CONSUMER", account, name, consumer, error)
+    return None
+
+
+def find_problems(jetstream: JetStream, asked: Asked) -> list[Problem]:
+    """Streams that lie on the disk but could not be recovered, and those that cannot be written any more."""
+    problems = []
+    for name in sorted(stored_streams(jetstream)):
+        stream = jetstream.streams.get(name)
+        where = f"JetStream stream '{GLOBAL_ACCOUNT} > {name}'"
+        if asked.stream not in ("", name):
+            continue
+        if stream is None:
+            problems.append(Problem("STREAM", GLOBAL_ACCOUNT, name, error=f"{where} could not be recovered"))
+        elif stream.log.failure:
+            error = f"{where} write error: {stream.log.failure}"
+            problems.append(Problem("STREAM", GLOBAL_ACCOUNT, name, error=error))
+    return problems
+
+
+def stored_streams(jetstream: JetStream) -> set[str]:
+    """The names of streams that are running or have a directory."""
+    try:
+        names = os.listdir(os.path.join(jetstream.options.jetstream_directory, GLOBAL_ACCOUNT, "streams"))
+    except OSError:
+        names = []
+    return {name for name in names if not name.startswith(".")} | set(jetstream.streams)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+import msgspec
 
 from headrace.broker.broker import Broker
 from headrace.broker.listener import join_address, listen
@@ -13,11 +16,15 @@ from headrace.monitor.connz import answer_connz
 from headrace.monitor.endpoint import Answer, Context, answer_text
 from headrace.monitor.healthz import answer_healthz
 from headrace.monitor.http import HttpServer
+from headrace.monitor.jsz import answer_jsz
 from headrace.monitor.query import BadQuery, Query, parse_query
 from headrace.monitor.root import answer_root
 from headrace.monitor.subsz import answer_subsz
 from headrace.monitor.usage import ProcessorShare
 from headrace.monitor.varz import answer_varz
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
 
 ROUTES: dict[str, Callable[[Context, Query], Answer]] = {
     "/": answer_root,
@@ -25,6 +32,7 @@ ROUTES: dict[str, Callable[[Context, Query], Answer]] = {
     "/connz": answer_connz,
     "/subsz": answer_subsz,
     "/subscriptionsz": answer_subsz,
+    "/jsz": answer_jsz,
     "/healthz": answer_healthz,
 }
 NOT_FOUND = "404 page not found\n"
@@ -51,6 +59,10 @@ class Monitor:
     def address(self) -> str:
         """`host:port` where it listens."""
         return join_address(self.broker.options.monitor_host, self.port)
+
+    def show_jetstream(self, jetstream: JetStream) -> None:
+        """From now on report on its streams, too."""
+        self._context = msgspec.structs.replace(self._context, jetstream=jetstream)
 
     async def start(self) -> None:
         """Raises UsageError if the address cannot be had."""

@@ -11,6 +11,7 @@ from headrace.monitor.query import Query
 
 LINKS = {
     "/varz": "General",
+    "/jsz": "JetStream",
     "/connz": "Connections",
     "/subsz": "Subscriptions",
     "/healthz": "Health Probe",

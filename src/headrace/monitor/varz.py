@@ -11,6 +11,7 @@ from headrace.broker.info import CLIENT_PROTOCOL, split_advertised
 from headrace.config.options import NATS_VERSION
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import format_time, format_uptime, plain_number, to_nanoseconds
+from headrace.monitor.jetstream import describe_config, describe_limits, describe_stats
 from headrace.monitor.query import Query
 from headrace.monitor.usage import resident_bytes
 
@@ -96,9 +97,20 @@ def _describe_settings(context: Context) -> dict[str, Any]:
         "leaf": {},
         "mqtt": {},
         "websocket": {},
-        "jetstream": {},
+        "jetstream": _describe_jetstream(context),
         "tls_timeout": TLS_TIMEOUT_SECONDS,
         "write_deadline": to_nanoseconds(options.write_deadline),
+    }
+
+
+def _describe_jetstream(context: Context) -> dict[str, Any]:
+    jetstream = context.jetstream
+    if jetstream is None:
+        return {}
+    return {
+        "config": describe_config(jetstream.options),
+        "stats": describe_stats(jetstream),
+        "limits": describe_limits(jetstream.options),
     }
 
 

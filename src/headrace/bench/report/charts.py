@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from headrace.bench.report import words
-from headrace.bench.report.content import Content, Memory, Run, Summary
+from headrace.bench.report.content import Content, Memory, Run, Stretch, Summary
 from headrace.bench.report.plot import Axis, Plot, Point, Reference, Series, log_axis, values_axis, zero_axis
 from headrace.bench.report.queries import LATENCIES
 
@@ -124,6 +124,23 @@ def latency(content: Content, palette: Palette) -> list[Plot]:
     return plots
 
 
+def over_time(content: Content, palette: Palette) -> list[Plot]:
+    """The 99th percentile of second after second, in the newest run of each server."""
+    plots = []
+    for title, group in _grouped(content.over_time, lambda item: words.case(item.case)):
+        plots.append(
+            Plot(
+                title,
+                zero_axis([item.second for item in group], "second of the run", lambda second: f"{second:g}"),
+                log_axis(
+                    [end for item in group for end in (item.p50, item.max_us)], "latency", words.duration
+                ),
+                palette.series(group, _stretch_point),
+            )
+        )
+    return plots
+
+
 def memory(content: Content, palette: Palette) -> list[Plot]:
     """Peak memory by number of connections: idle ones, and publishers and subscribers at work."""
     plots = []
@@ -195,6 +212,13 @@ def _latency_point(item: Summary, name: str) -> Point:
         high,
         f"{RANK_LABELS[name]}: {_tip(words.duration, middle, low, high, item.runs)}",
     )
+
+
+def _stretch_point(item: Stretch) -> Point:
+    figures = (
+        f"p50 {words.duration(item.p50)}, p99 {words.duration(item.p99)}, max {words.duration(item.max_us)}"
+    )
+    return Point(item.second, item.p99, item.p50, item.max_us, f"from second {item.second:g}: {figures}")
 
 
 def _memory_point(item: Memory) -> Point:

@@ -31,6 +31,7 @@ class Case:
     machine: str
     workload: str
     preset: str
+    variant: str
     num_pubs: int
     num_subs: int
     num_msgs: int
@@ -46,6 +47,7 @@ class OfCase:
     machine: str
     workload: str
     preset: str
+    variant: str
     num_pubs: int
     num_subs: int
     num_msgs: int
@@ -115,6 +117,17 @@ class Summary(OfCase):
 
 
 @dataclass(frozen=True)
+class Stretch(OfCase):
+    """Some time of a run, from `second` on."""
+
+    run_id: str
+    second: float
+    p50: float
+    p99: float
+    max_us: float
+
+
+@dataclass(frozen=True)
 class FanOut:
     machine: str
     server_name: str
@@ -177,6 +190,7 @@ class Content:
     left_out: tuple[Machine, ...]
     runs: tuple[Run, ...]
     summaries: tuple[Summary, ...]
+    over_time: tuple[Stretch, ...]
     fan_out: tuple[FanOut, ...]
     memory: tuple[Memory, ...]
     seeds: tuple[Seed, ...]
@@ -191,7 +205,8 @@ def compute(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool) ->
         raise BenchError("the saved runs are empty: no client is in any of them")
     shown = len(all_machines) if compare_machines else 1
     names = [machine.machine for machine in all_machines[:shown]]
-    runs = queries.runs(clients.where(clients.machine.isin(names)), read_slices(spark, saved)).cache()
+    slices = read_slices(spark, saved).cache()
+    runs = queries.runs(clients.where(clients.machine.isin(names)), slices).cache()
     summaries = queries.summaries(runs).cache()
     seeds = read_seeds(spark)
     return Content(
@@ -199,6 +214,7 @@ def compute(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool) ->
         left_out=all_machines[shown:],
         runs=_collect(runs.orderBy("started", "run_id"), Run),
         summaries=_collect(summaries, Summary),
+        over_time=_collect(queries.over_time(slices, runs), Stretch),
         fan_out=_collect(queries.fan_out(runs), FanOut),
         memory=_collect(queries.memory(runs), Memory),
         seeds=_collect(queries.best_seeds(seeds), Seed),

@@ -28,6 +28,12 @@ CHARTS: list[tuple[str, str, Callable[[Content, charts.Palette], list[Plot]]]] =
         charts.latency,
     ),
     (
+        "Latency over time",
+        "The newest run of each server: a point is the 99th percentile of a second (of several, in a long "
+        "run), the bar goes from the median to the highest. A stall is a peak that one server has alone.",
+        charts.over_time,
+    ),
+    (
         "Memory by connections",
         "The server's peak resident memory. Dashed: the predecessors' figures, taken on other machines.",
         charts.memory,

@@ -1,7 +1,8 @@
 """Everything that the report computes, as Spark queries. Each function takes frames and gives a frame.
 
-A *case* is what can be compared: same machine, workload, preset, clients, sizes and wanted rate. Within a
-case, runs of several servers are set beside each other and runs of one server follow each other in time.
+A *case* is what can be compared: same machine, workload, preset, variant, clients, sizes and wanted rate.
+Within a case, runs of several servers are set beside each other and runs of one server follow each other in
+time.
 
 Every run has one headline *value*, so that medians, spread and change mean the same for all workloads:
 
@@ -21,11 +22,14 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everyone wh
 PERCENTILES = {"p50": 5000, "p90": 9000, "p99": 9900, "p99_9": 9990, "p99_99": 9999}
 """In ten-thousandths, so that a rank is whole-number arithmetic: 0.9 * n is not always what it should be."""
 LATENCIES = [*PERCENTILES, "max_us"]
+STRETCHES_MAX = 60
+"""Points that a line over time can show."""
 
 CASE = [
     "machine",
     "workload",
     "preset",
+    "variant",
     "num_pubs",
     "num_subs",
     "num_msgs",
@@ -36,7 +40,17 @@ CASE = [
 SERVER_CASE = [*CASE, "server_name"]
 
 RUN_CONSTANTS = [
-    *("started", "workload", "preset", "server_name", "server_version", "num_pubs", "num_subs", "num_msgs"),
+    *(
+        "started",
+        "workload",
+        "variant",
+        "preset",
+        "server_name",
+        "server_version",
+        "num_pubs",
+        "num_subs",
+        "num_msgs",
+    ),
     *("msg_size", "total_msgs_per_sec", "server_cpu_seconds", "server_peak_rss_bytes", "generator_cpu_share"),
     *("connections", "rss_per_connection", "machine"),
 ]
@@ -57,36 +71,69 @@ def machines(clients: DataFrame) -> DataFrame:
 
 
 def percentiles(slices: DataFrame) -> DataFrame:
-    """A row per run: all its slices as one histogram, and the value at each rank.
+    """A row per run: all its slices as one histogram, and the value at each rank."""
+    return _percentiles_by(slices, ["run_id"])
+
+
+def over_time(slices: DataFrame, all_runs: DataFrame) -> DataFrame:
+    """A row per stretch of time of the newest run of each case and server, if it has more than one.
+
+    A stretch is a slice, or several of a long run, so that a chart has at most as many points as it can show.
+    """
+    newest_first = Window.partitionBy(*SERVER_CASE).orderBy(F.desc("started"), F.desc("run_id"))
+    newest = (
+        all_runs.where(F.col("samples") > 0)
+        .withColumn("age", F.row_number().over(newest_first))
+        .where(F.col("age") == 1)
+        .select(*SERVER_CASE, "run_id")
+    )
+    run = Window.partitionBy("run_id")
+    width = F.ceil((F.max("slice").over(run) + 1) / F.lit(STRETCHES_MAX))
+    stretched = slices.where(F.col("count") > 0).withColumn(
+        "stretch", F.floor(F.col("slice") / width).cast("int")
+    )
+    measured = _percentiles_by(stretched, ["run_id", "stretch"])
+    begin = stretched.groupBy("run_id", "stretch").agg(F.min("slice_start_seconds").alias("second"))
+    return (
+        newest.join(measured.drop("rate_wanted"), "run_id")
+        .join(begin, ["run_id", "stretch"])
+        .withColumn("stretches", F.count("*").over(run))
+        .where(F.col("stretches") > 1)
+        .orderBy(*SERVER_CASE, "second")
+    )
+
+
+def _percentiles_by(slices: DataFrame, keys: list[str]) -> DataFrame:
+    """A row per key: its slices as one histogram, and the value at each rank.
 
     The value is the upper bound of the bucket that holds the rank, but never more than the highest value,
     which is known exactly.
     """
     buckets = (
-        slices.select("run_id", F.explode(F.arrays_zip("bucket_us", "bucket_count")).alias("bucket"))
-        .groupBy("run_id", F.col("bucket.bucket_us").alias("bound"))
+        slices.select(*keys, F.explode(F.arrays_zip("bucket_us", "bucket_count")).alias("bucket"))
+        .groupBy(*keys, F.col("bucket.bucket_us").alias("bound"))
         .agg(F.sum("bucket.bucket_count").alias("count"))
     )
-    run = Window.partitionBy("run_id")
+    run = Window.partitionBy(*keys)
     up_to_here = run.orderBy("bound").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     ranked = buckets.select(
-        "run_id",
+        *keys,
         "bound",
         F.sum("count").over(up_to_here).alias("reached"),
         F.sum("count").over(run).alias("samples"),
     )
-    bounds = ranked.groupBy("run_id").agg(
+    bounds = ranked.groupBy(*keys).agg(
         F.max("samples").alias("samples"),
         *(
             F.min(F.when(F.col("reached") * 10_000 >= F.col("samples") * rank, F.col("bound"))).alias(name)
             for name, rank in PERCENTILES.items()
         ),
     )
-    highest = slices.groupBy("run_id").agg(
+    highest = slices.groupBy(*keys).agg(
         F.max("max_us").alias("max_us"), F.max("rate_wanted").alias("rate_wanted")
     )
-    return highest.join(bounds, "run_id", "left").select(
-        "run_id",
+    return highest.join(bounds, keys, "left").select(
+        *keys,
         "rate_wanted",
         "samples",
         *(F.least(name, "max_us").alias(name) for name in PERCENTILES),

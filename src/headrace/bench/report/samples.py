@@ -58,6 +58,9 @@ CLIENT_COLUMNS = {
     "headrace_version": "string",
 }
 
+LATER_COLUMNS = {"variant": "string"}
+"""Of clients, but not in runs that were saved before there were such columns."""
+
 SLICE_COLUMNS = {
     "run_id": "string",
     "slice": "int32",
@@ -105,14 +108,17 @@ def find_runs(directory: Path) -> SavedRuns:
             f"no saved runs in {directory}", hint=f"`headrace bench --save {directory}` saves one"
         )
     for path in clients:
-        _check(path, CLIENT_COLUMNS)
+        _check(path, CLIENT_COLUMNS, LATER_COLUMNS)
     for path in slices:
         _check(path, SLICE_COLUMNS)
     return SavedRuns(directory, len(clients))
 
 
-def _check(path: Path, columns: dict[str, str]) -> None:
-    """That the file is Parquet and has these columns with these types; it may have more."""
+def _check(path: Path, columns: dict[str, str], later: dict[str, str] | None = None) -> None:
+    """That the file is Parquet and has these columns with these types; it may have more.
+
+    The `later` columns may be missing, too.
+    """
     try:
         import pyarrow
         from pyarrow import parquet
@@ -129,13 +135,14 @@ def _check(path: Path, columns: dict[str, str]) -> None:
     missing = [name for name in columns if name not in found]
     if missing:
         raise BenchError(f"{path} is not a saved run: it has no column {', '.join(missing)}")
-    for name, kind in columns.items():
-        if found[name] != kind:
+    for name, kind in {**columns, **(later or {})}.items():
+        if found.get(name, kind) != kind:
             raise BenchError(f"{path} is not a saved run: column {name} is {found[name]}, not {kind}")
 
 
 def read_clients(spark: SparkSession, runs: SavedRuns) -> DataFrame:
-    return _read(spark, runs.directory, CLIENT_FILES, CLIENT_COLUMNS)
+    clients = _read(spark, runs.directory, CLIENT_FILES, CLIENT_COLUMNS | LATER_COLUMNS)
+    return clients.fillna("", list(LATER_COLUMNS))
 
 
 def read_slices(spark: SparkSession, runs: SavedRuns) -> DataFrame:

@@ -139,7 +139,7 @@ def _by_work(items: Sequence[Summary]) -> list[Summary]:
     def order(item: Summary) -> tuple[object, ...]:
         numbers = (item.num_pubs, item.num_subs, item.msg_size, item.num_msgs)
         wanted = (item.connections or 0, item.rate_wanted or 0)
-        return (item.workload, *numbers, *wanted, item.preset, item.server_name, item.machine)
+        return (item.workload, item.variant, *numbers, *wanted, item.preset, item.server_name, item.machine)
 
     return sorted(items, key=order)
 

@@ -8,6 +8,8 @@ NOTHING = "–"  # noqa: RUF001  (a dash, not a minus)
 NO_CHANGE = "±0 %"
 LOWER_IS_BETTER = ("latency", "connections")
 HEADLINES = {
+    "stream-publish": "acknowledged/s",
+    "stream-consume": "consumed/s",
     "request": "round trips/s",
     "latency": "p99 latency",
     "connections": "memory/connection",
@@ -65,10 +67,20 @@ def case(of: Case) -> str:
     """`pubsub · 10 → 100 · 1,000 B · 100,000 msgs`: publishers to subscribers, and what they send."""
     if of.workload == "connections":
         return count(of.connections or 0, "idle connection")
-    parts = [of.preset or of.workload, f"{of.num_pubs:,} → {of.num_subs:,}", f"{of.msg_size:,} B"]
+    parts = [of.preset or of.workload, _clients(of), f"{of.msg_size:,} B"]
+    if of.variant:
+        parts.append(of.variant)
     if of.rate_wanted:
         parts.append(f"at {rate(of.rate_wanted)}")
     return " · ".join([*parts, f"{of.num_msgs:,} msgs"])
+
+
+def _clients(of: Case) -> str:
+    streams = {
+        "stream-publish": count(of.num_pubs, "publisher"),
+        "stream-consume": count(of.num_subs, "client"),
+    }
+    return streams.get(of.workload, f"{of.num_pubs:,} → {of.num_subs:,}")
 
 
 def _percent(part: float) -> str:

@@ -14,7 +14,7 @@ from headrace.bench.addresses import Address
 from headrace.bench.distribution import distributions
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.wire import open_connections, subscribe_frame
-from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
+from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared, with_shares
 from headrace.engine.histogram import Histogram
 from headrace.engine.load import Load
 
@@ -23,7 +23,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
 @dataclass(frozen=True)
-class FixedRate:
+class FixedRate(Unprepared):
     """`rate` messages per second in all, by turns from each publisher, to every subscriber."""
 
     rate: float
@@ -69,6 +69,7 @@ class FixedRate:
             latency,
             parts,
             distributions(delays, self.duration)[0],
+            "since each message was due",
         )
 
     def scaled(self, factor: float) -> FixedRate:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from headrace.bench.addresses import Address
 from headrace.bench.generator import Progress
 from headrace.bench.wire import open_connections
-from headrace.bench.workloads.workload import Sample, ServerMemory
+from headrace.bench.workloads.workload import Sample, ServerMemory, Unprepared
 
 SETTLE_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
-class IdleConnections:
+class IdleConnections(Unprepared):
     """How much the server's memory grows per connection; nan if nobody knows its memory."""
 
     connections: int

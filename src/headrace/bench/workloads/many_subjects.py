@@ -10,7 +10,14 @@ from headrace.bench.addresses import Address
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.wire import BLOCK_BYTES, open_connections, publish_frame, subscribe_frame
-from headrace.bench.workloads.workload import SHUFFLE_SEED, SUBJECT, Sample, ServerMemory, with_shares
+from headrace.bench.workloads.workload import (
+    SHUFFLE_SEED,
+    SUBJECT,
+    Sample,
+    ServerMemory,
+    Unprepared,
+    with_shares,
+)
 from headrace.engine.load import Load
 
 TOKEN_VALUES = 1000
@@ -18,7 +25,7 @@ WILDCARDS = (">", "*", "none")
 
 
 @dataclass(frozen=True)
-class ManySubjects:
+class ManySubjects(Unprepared):
     """`messages` (0: one per subject) go round all subjects in one shuffled order.
 
     `wildcard` says what a subscriber subscribes to: `>` and `*` match all subjects with one subscription,

@@ -12,12 +12,12 @@ from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Outcome, Progress, Run, drive, judge
 from headrace.bench.processes import drive_in_processes
 from headrace.bench.wire import block_of, open_connections, publish_frame, subscribe_frame
-from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
+from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared, with_shares
 from headrace.engine.load import Load
 
 
 @dataclass(frozen=True)
-class PublishSubscribe:
+class PublishSubscribe(Unprepared):
     """`messages` in all, divided among the publishers; every subscriber receives all of them."""
 
     publishers: int

@@ -9,7 +9,7 @@ from headrace.bench.distribution import distributions
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.wire import open_connections, subscribe_frame
-from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory
+from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared
 from headrace.engine.histogram import Histogram
 from headrace.engine.load import Load
 
@@ -18,7 +18,7 @@ QUEUE = b"responders"
 
 
 @dataclass(frozen=True)
-class RequestReply:
+class RequestReply(Unprepared):
     """`requests` in all, divided among the requesters, each with `in_flight` at a time."""
 
     in_flight: int

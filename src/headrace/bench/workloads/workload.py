@@ -6,13 +6,15 @@ to know (None: nobody can tell), and `on_progress` is told the share that is don
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
 from headrace.bench.addresses import Address
 from headrace.bench.distribution import Distribution, Slice
 from headrace.bench.generator import Client, Progress
+from headrace.bench.servers import Server
 
 SUBJECT = "bench"
 SHUFFLE_SEED = 20260101
@@ -32,21 +34,69 @@ class Sample:
     latency: Distribution | None = field(default=None, repr=False)
     slices: list[Slice] = field(default_factory=list, repr=False)
     send_delay: Distribution | None = field(default=None, repr=False)
+    latency_of: str = "per round trip"
 
 
-class Workload(Protocol):
+class Runnable(Protocol):
+    """What can be measured at once."""
+
+    def run(
+        self, address: Address, server_rss: ServerMemory, on_progress: Progress | None = None
+    ) -> Sample: ...
+
+
+class Workload(Runnable, Protocol):
     """`unit` names what `value` counts; `higher_is_better` is False for costs."""
 
     @property
     def unit(self) -> str: ...
     @property
     def higher_is_better(self) -> bool: ...
-    def run(
-        self, address: Address, server_rss: ServerMemory, on_progress: Progress | None = None
-    ) -> Sample: ...
+    @property
+    def needs_streams(self) -> bool:
+        """A server that is started for it needs JetStream and a directory."""
+        ...
+
+    def prepared(
+        self, address: Address, on_progress: Progress | None = None
+    ) -> AbstractContextManager[Runnable]:
+        """What must be there before the clock starts, and goes after it has stopped."""
+        ...
+
     def scaled(self, factor: float) -> Workload:
         """The same workload with fewer or more messages (or connections)."""
         ...
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """What an experiment found out; the costs are None if they are not known."""
+
+    sample: Sample
+    server_cpu_seconds: float | None
+    server_peak_rss_bytes: int | None
+
+
+@runtime_checkable
+class Experiment(Protocol):
+    """What starts and stops the server itself, because that is what it measures."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    def conduct(self, server: Server) -> Conducted: ...
+    def scaled(self, factor: float) -> Experiment: ...
+
+
+class Unprepared:
+    """For workloads that bring all they need, and need no streams."""
+
+    needs_streams = False
+
+    @contextmanager
+    def prepared(self, address: Address, on_progress: Progress | None = None) -> Iterator[Self]:
+        yield self
 
 
 def with_shares(clients: Sequence[Client], shares: Sequence[int], size: int) -> list[Client]:

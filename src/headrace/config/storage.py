@@ -1,0 +1,111 @@
+"""The storage directory of JetStream: made, checked and locked before anything is read from it; and the
+limits that the options leave to the server.
+
+A directory that cannot be used is one clear line at the start, never a stream that fails later. The lock is
+ours alone: nats-server lets two servers write into one directory, and then both lose messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import tempfile
+import time
+
+import msgspec
+
+from headrace.config.options import Options
+from headrace.errors import UsageError
+
+DIRECTORY_MODE = 0o750
+LOCK_SECONDS = 3.0  # a server that was told to stop may still be writing
+LOCK_POLL_SECONDS = 0.02
+LIMIT_IF_UNKNOWN = 1 << 40
+
+
+class StorageDirectory:
+    """The directory while this server uses it: from `open` until `close`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    async def open(self) -> None:
+        """Raises UsageError with what is wrong with it."""
+        _make(self.path)
+        _check_writable(self.path)
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not self._lock():
+            if time.monotonic() > deadline:
+                self.close()
+                raise UsageError(
+                    f"storage directory {self.path} is in use by another server",
+                    hint="give each server its own with -sd",
+                )
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Leave it to others. The lock goes with the descriptor, also when the process is killed."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _lock(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks: as in nats-server, nobody keeps two servers apart
+            return True
+        return True
+
+
+def with_limits(options: Options) -> Options:
+    """Options in which the limits that are left to the server have become numbers."""
+    changes: dict[str, int] = {}
+    if options.jetstream_max_memory < 0:
+        changes["jetstream_max_memory"] = _memory_bytes() // 4 * 3
+    if options.jetstream_max_store < 0:
+        changes["jetstream_max_store"] = _free_bytes(options.jetstream_directory) // 4 * 3
+    return msgspec.structs.replace(options, **changes)
+
+
+def _make(path: str) -> None:
+    if os.path.isdir(path):
+        return
+    if os.path.exists(path):
+        raise UsageError("storage directory is not a directory")
+    try:
+        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+    except (NotADirectoryError, FileExistsError):
+        raise UsageError("storage directory is not a directory") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"could not create storage directory - mkdir {error.filename}: {reason}") from None
+
+
+def _check_writable(path: str) -> None:
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="_test_", dir=path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError("storage directory is not writable", hint=f"{path}: {reason}") from None
+    os.close(descriptor)
+    os.remove(name)
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return LIMIT_IF_UNKNOWN
+
+
+def _free_bytes(path: str) -> int:
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return LIMIT_IF_UNKNOWN
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,8 @@
+# Keeping the files small. The theory is at the top of chores.pyx.
+
+from headrace.engine.committer cimport Job
+from headrace.engine.log cimport Log
+
+cdef bint plan_chore(Log log) except -1
+cdef int finish_chore(Log log, Job *job) except -1
+cdef int compact_memory(Log log) except -1

@@ -1,0 +1,247 @@
+"""Chores: indexing sealed segments, removing dead ones, rewriting those that are mostly dead.
+
+One chore of a log is under way at a time. It is planned when a group is handed over, and started when that group is on
+disk: everything that the plan takes for removed is then removed for good.
+
+A segment's REMOVED records speak of messages in older segments. They are needed as long as such a message is still in
+its file. So the oldest segments can simply be unlinked when all their messages are dead; a dead one in the middle is
+unlinked if none of its removals is needed, else rewritten to hold only those.
+
+A memory store has no chores: commit() frees what is dead and copies what is mostly dead.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from headrace.engine.committer cimport INDEX, REWRITE, UNLINK
+from headrace.engine.record cimport HEAD_SIZE, RecordHead
+from headrace.engine.segments cimport (
+    ABSENT, SEGMENT_HEAD, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_segment, new_segment,
+    next_place, place_of, seq_at,
+)
+
+import os
+
+cdef uint64_t WORTH_WHILE = 4096    # bytes that a rewrite must save at least
+
+
+cdef bint plan_chore(Log log) except -1:
+    """Fill log.chore with what is most useful. False: there is nothing to do."""
+    cdef uint32_t k
+    cdef uint64_t useful
+    cdef Segment *segment
+    if log.in_memory or log.failure is not None:
+        return False
+    if plan_unlink(log):
+        return True
+    for k in range(log.segment_count):
+        segment = log.segments[k]
+        if not segment.sealed or segment.given_up or segment == log.active:
+            continue
+        useful = SEGMENT_HEAD + segment.live_bytes + 16 * <uint64_t> segment.removals.count + HEAD_SIZE
+        if 2 * useful < segment.size and segment.size - useful >= WORTH_WHILE:
+            return plan_rewrite(log, k)
+    for k in range(log.segment_count):
+        segment = log.segments[k]
+        if segment.sealed and not segment.indexed and not segment.given_up and segment != log.active:
+            log.chore.kind = INDEX
+            log.chore.segment = segment
+            return True
+    log.tidy_due = False
+    return False
+
+
+cdef bint plan_unlink(Log log) except -1:
+    """All dead segments whose removals nobody needs any more."""
+    cdef uint32_t k, count = 0
+    cdef bint oldest = True
+    cdef Ranges needed
+    cdef Segment *segment
+    cdef void *grown
+    needed.items = NULL
+    needed.count = needed.capacity = 0
+    grown = realloc(log.chore.numbers, (log.segment_count + 1) * sizeof(uint64_t))
+    if grown == NULL:
+        raise MemoryError
+    log.chore.numbers = <uint64_t *> grown
+    for k in range(log.segment_count):
+        segment = log.segments[k]
+        if segment.live or not segment.sealed or segment.given_up or segment == log.active:
+            oldest = False
+            continue
+        if not oldest:
+            needed_removals(log, k, &needed)
+            if needed.count:
+                clear_ranges(&needed)
+                continue
+        log.chore.numbers[count] = segment.number
+        count += 1
+    log.chore.number_count = count
+    log.chore.kind = UNLINK
+    return count > 0
+
+
+cdef int needed_removals(Log log, uint32_t place, Ranges *needed) except -1:
+    """Those removals of a segment that speak of messages which are still in an older file."""
+    cdef Segment *segment = log.segments[place]
+    cdef Segment *older
+    cdef uint32_t k, other
+    cdef uint64_t first, last, found
+    for k in range(segment.removals.count):
+        first = max(segment.removals.items[2 * k], log.logged_first)
+        last = segment.removals.items[2 * k + 1]
+        if first > last:
+            continue
+        for other in range(log.segment_place(first), place):
+            older = log.segments[other]
+            if older.base_seq > last:
+                break
+            found = next_place(older, first)
+            if found < older.count and seq_at(older, found) <= last:
+                if add_range(needed, first, last) < 0:
+                    raise MemoryError
+                break
+    return 0
+
+
+cdef bint plan_rewrite(Log log, uint32_t place) except -1:
+    cdef Segment *segment = log.segments[place]
+    cdef Ranges needed
+    cdef uint32_t k, count = 0
+    cdef void *grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
+    if grown == NULL:
+        raise MemoryError
+    log.chore.keep = <uint64_t *> grown
+    needed.items = NULL
+    needed.count = needed.capacity = 0
+    needed_removals(log, place, &needed)
+    for k in range(segment.count):
+        if segment.offsets[k]:
+            log.chore.keep[2 * count] = seq_at(segment, k)
+            log.chore.keep[2 * count + 1] = segment.offsets[k]
+            count += 1
+    log.chore.keep_count = count
+    free(log.chore.ranges)
+    log.chore.ranges = needed.items
+    log.chore.range_count = needed.count
+    log.chore.first_seq = log.logged_first
+    log.chore.last_time = log.last_time
+    log.chore.segment = segment
+    log.chore.kind = REWRITE
+    return True
+
+
+cdef int finish_chore(Log log, Job *job) except -1:
+    """Take the result over, and start the next one if nothing waits to be committed."""
+    cdef uint32_t k, n
+    if job.kind == INDEX:
+        job.segment.indexed = True
+        job.segment.given_up = job.error != 0
+    elif job.kind == REWRITE:
+        if job.error:
+            job.segment.given_up = True
+            log.damages.append(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
+        else:
+            replace(log, job.segment, job.replacement)
+    elif not job.error:
+        for n in range(job.number_count):
+            for k in range(log.segment_count):
+                if log.segments[k].number == job.numbers[n]:
+                    drop(log, k)
+                    break
+    else:
+        log.damages.append(f"dead segments cannot be removed: {os.strerror(job.error)}")
+        for k in range(log.segment_count):
+            log.segments[k].given_up = log.segments[k].given_up or log.segments[k].live == 0
+    free(job.keep)
+    job.keep = NULL
+    return log._tidy()
+
+
+cdef int drop(Log log, uint32_t place) except -1:
+    cdef Segment *segment = log.segments[place]
+    while segment.fd >= 0 and log.fd_in_use() == segment.fd:
+        log.committer.wait_for(log.sync_job)
+    log.drop_segment(place)
+    free_segment(segment)
+    return 0
+
+
+cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
+    """Put a rewritten segment in the place of the old one; what was removed meanwhile is removed there, too."""
+    cdef uint32_t k, place
+    cdef uint64_t end
+    for k in range(fresh.count):
+        place = place_of(old, seq_at(fresh, k))
+        if place == ABSENT or old.offsets[place] == 0:
+            end = fresh.size
+            if k + 1 < fresh.count:
+                end = fresh.offsets[k + 1]
+            fresh.live_bytes -= end - fresh.offsets[k]
+    # A second pass, as the first one needs all offsets.
+    for k in range(fresh.count):
+        place = place_of(old, seq_at(fresh, k))
+        if place == ABSENT or old.offsets[place] == 0:
+            fresh.offsets[k] = 0
+            fresh.live -= 1
+        else:
+            old.offsets[place] = 0
+            old.live -= 1
+    # What is left in the old one could not be copied: it is damaged.
+    for k in range(old.count):
+        if old.offsets[k]:
+            log.lost(old, k)
+    for k in range(log.segment_count):
+        if log.segments[k] == old:
+            while old.fd >= 0 and log.fd_in_use() == old.fd:
+                log.committer.wait_for(log.sync_job)
+            log.segments[k] = fresh
+            free_segment(old)
+            break
+    log.open_files += 1
+    return 0
+
+
+cdef int compact_memory(Log log) except -1:
+    cdef uint32_t k = 0
+    cdef Segment *segment
+    log.tidy_due = False
+    while k < log.segment_count:
+        segment = log.segments[k]
+        if segment == log.active:
+            k += 1
+        elif segment.live == 0:
+            log.drop_segment(k)
+            log._bury(segment)
+        else:
+            if 2 * (SEGMENT_HEAD + segment.live_bytes) < segment.size:
+                log.segments[k] = copy_survivors(segment)
+                log._bury(segment)
+            k += 1
+    return 0
+
+
+cdef Segment *copy_survivors(const Segment *old) except NULL:
+    cdef Segment *fresh = new_segment(old.number, old.base_seq)
+    cdef const RecordHead *head
+    cdef uint32_t k
+    if fresh == NULL:
+        raise MemoryError
+    fresh.allocated = SEGMENT_HEAD + old.live_bytes
+    fresh.memory = <char *> malloc(fresh.allocated)
+    fresh.deltas = <uint32_t *> malloc((old.live + 1) * sizeof(uint32_t))
+    fresh.offsets = <uint32_t *> malloc((old.live + 1) * sizeof(uint32_t))
+    fresh.capacity = old.live + 1
+    if fresh.memory == NULL or fresh.deltas == NULL or fresh.offsets == NULL:
+        free_segment(fresh)
+        raise MemoryError
+    fresh.sealed = True
+    fresh.first_time = old.first_time
+    for k in range(old.count):
+        if old.offsets[k]:
+            head = <const RecordHead *> (old.memory + old.offsets[k])
+            memcpy(fresh.memory + fresh.size, head, head.length)
+            add_message(fresh, seq_at(old, k), <uint32_t> fresh.size, head.length)
+            fresh.size += head.length
+    return fresh

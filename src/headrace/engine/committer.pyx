@@ -1,0 +1,292 @@
+"""The committer: threads that write and sync, so that the loop's thread never waits for a disk.
+
+They are threads of C that never hold the GIL. (The engine keeps the GIL for milliseconds while it parses a batch; a
+Python thread would have to wait for that before it could even say that its sync is done.)
+
+Group commit. A log fills one buffer while the other one is written; it has at most one COMMIT under way. Everything that
+arrives meanwhile is in the next one: the busier the disk, the larger the groups. Jobs are handed over under a mutex and
+come back in a list; an eventfd wakes the loop, whose `poll` gives each job back to its log (JobOwner.on_done).
+
+Chores (index, rewrite, unlink) are patient: they are taken only when no commit waits, and never by the last thread.
+
+With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval.
+"""
+
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc, free
+from posix.unistd cimport close, read, write
+
+from headrace.engine.jobs cimport perform
+from headrace.engine.system cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+cdef extern from "pthread.h" nogil:
+    ctypedef struct pthread_condattr_t:
+        pass
+    int pthread_create(pthread_t *thread, const void *attributes, void *(*start)(void *) noexcept nogil, void *argument)
+    int pthread_join(pthread_t thread, void **result)
+    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
+    int pthread_mutex_destroy(pthread_mutex_t *mutex)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+    int pthread_condattr_init(pthread_condattr_t *attributes)
+    int pthread_condattr_setclock(pthread_condattr_t *attributes, int clock)
+    int pthread_condattr_destroy(pthread_condattr_t *attributes)
+    int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes)
+    int pthread_cond_destroy(pthread_cond_t *condition)
+    int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+    int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const timespec *until)
+    int pthread_cond_signal(pthread_cond_t *condition)
+    int pthread_cond_broadcast(pthread_cond_t *condition)
+
+cdef extern from "signal.h" nogil:
+    ctypedef struct sigset_t:
+        pass
+    enum: SIG_SETMASK
+    int sigfillset(sigset_t *signals)
+    int pthread_sigmask(int how, const sigset_t *signals, sigset_t *old)
+
+cdef extern from "sys/eventfd.h" nogil:
+    enum: EFD_NONBLOCK, EFD_CLOEXEC
+    int eventfd(unsigned int initial, int flags)
+
+
+cdef class JobOwner:
+    cdef int on_done(self, Job *job) except -1:
+        raise NotImplementedError
+
+
+cdef class Committer:
+    def __cinit__(self, int threads=4, *, double sync_interval=0.0):
+        cdef pthread_condattr_t attributes
+        cdef sigset_t every, old
+        cdef int k
+        self.event = -1
+        if threads < 1:
+            raise ValueError("a committer has at least one thread")
+        self.sync_interval = sync_interval
+        pthread_mutex_init(&self.mutex, NULL)
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(&self.wanted, &attributes)
+        pthread_cond_init(&self.done, &attributes)
+        pthread_condattr_destroy(&attributes)
+        self.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        self.threads = <pthread_t *> calloc(threads, sizeof(pthread_t))
+        if self.event < 0 or self.threads == NULL:
+            raise OSError("cannot make the committer's eventfd")
+        # Signals are the main thread's business.
+        sigfillset(&every)
+        pthread_sigmask(SIG_SETMASK, &every, &old)
+        for k in range(threads):
+            if pthread_create(&self.threads[k], NULL, run, <void *> self):
+                break
+            self.thread_count += 1
+        pthread_sigmask(SIG_SETMASK, &old, NULL)
+        if self.thread_count == 0:
+            raise OSError("cannot start the committer's threads")
+
+    def __dealloc__(self):
+        self._stop()
+        if self.event >= 0:
+            close(self.event)
+        free(self.threads)
+
+    def fileno(self):
+        """The eventfd that is readable when poll() has something to do."""
+        return self.event
+
+    def close(self):
+        """Finish what was handed over and end the threads. Logs may still be closed afterwards."""
+        self._stop()
+        if self.event >= 0:
+            self.poll()
+
+    cdef void _stop(self) noexcept:
+        cdef int k
+        with nogil:
+            pthread_mutex_lock(&self.mutex)
+            self.stopping = True
+            pthread_cond_broadcast(&self.wanted)
+            pthread_mutex_unlock(&self.mutex)
+            for k in range(self.thread_count):
+                pthread_join(self.threads[k], NULL)
+        self.thread_count = 0
+
+    cdef int submit(self, Job *job) except -1:
+        cdef timespec now
+        if self.thread_count == 0:
+            with nogil:
+                perform(job)
+            return (<JobOwner> job.owner).on_done(job)
+        Py_INCREF(<object> job.owner)
+        job.under_way = True
+        job.next = NULL
+        pthread_mutex_lock(&self.mutex)
+        job.finished = False
+        if job.kind == JobKind.SYNC:
+            if self.due == NULL:
+                clock_gettime(CLOCK_MONOTONIC, &now)
+                self.next_sync = now.tv_sec + now.tv_nsec * 1e-9 + self.sync_interval
+            job.next = self.due
+            self.due = job
+        elif job.kind == JobKind.COMMIT:
+            if self.urgent == NULL:
+                self.urgent = job
+            else:
+                self.urgent_tail.next = job
+            self.urgent_tail = job
+        else:
+            if self.patient == NULL:
+                self.patient = job
+            else:
+                self.patient_tail.next = job
+            self.patient_tail = job
+        if self.idle:
+            pthread_cond_signal(&self.wanted)
+        pthread_mutex_unlock(&self.mutex)
+        return 0
+
+    cdef int wait_for(self, Job *job) except -1:
+        """Block until a job is done, and give it back to its log. The other finished ones wait for poll()."""
+        cdef Job **link
+        cdef Job *tail = NULL
+        if not job.under_way:
+            return 0
+        with nogil:
+            pthread_mutex_lock(&self.mutex)
+            if job.kind == JobKind.SYNC:
+                self.next_sync = 0
+                pthread_cond_broadcast(&self.wanted)
+            while not job.finished:
+                pthread_cond_wait(&self.done, &self.mutex)
+            link = &self.finished
+            while link[0] != job:
+                tail = link[0]
+                link = &tail.next
+            link[0] = job.next
+            if self.finished_tail == job:
+                self.finished_tail = tail
+            pthread_mutex_unlock(&self.mutex)
+        return self._give_back(job)
+
+    cpdef int poll(self) except -1:
+        """Give the finished jobs back to their logs. The first error that a callback raised is raised at the end."""
+        cdef uint64_t ignored
+        cdef Job *job
+        cdef Job *following
+        cdef object error = None
+        cdef int taken = 0
+        if self.event >= 0:
+            read(self.event, &ignored, sizeof(ignored))
+        pthread_mutex_lock(&self.mutex)
+        job = self.finished
+        self.finished = self.finished_tail = NULL
+        self.signalled = False
+        pthread_mutex_unlock(&self.mutex)
+        while job != NULL:
+            following = job.next
+            taken += 1
+            try:
+                self._give_back(job)
+            except Exception as raised:
+                error = error or raised
+            job = following
+        if error is not None:
+            raise error
+        return taken
+
+    cdef int _give_back(self, Job *job) except -1:
+        cdef JobOwner owner = <JobOwner> job.owner
+        Py_DECREF(owner)
+        job.under_way = False
+        job.next = NULL
+        return owner.on_done(job)
+
+    # -- in the threads ------------------------------------------------------------------------------------------------
+
+    cdef Job *_next_job(self) noexcept nogil:
+        """What this thread does next, waiting for it; NULL: end. The mutex is held."""
+        cdef Job *job
+        cdef timespec now, until
+        while True:
+            if self.due != NULL:
+                clock_gettime(CLOCK_MONOTONIC, &now)
+                if self.stopping or now.tv_sec + now.tv_nsec * 1e-9 >= self.next_sync:
+                    job = self.due
+                    self.due = job.next
+                    return job
+            if self.urgent != NULL:
+                job = self.urgent
+                self.urgent = job.next
+                return job
+            if self.patient != NULL and (self.patient_running + 1 < self.thread_count or self.patient_running == 0):
+                job = self.patient
+                self.patient = job.next
+                self.patient_running += 1
+                return job
+            if self.stopping:
+                return NULL        # a thread that is still at a chore takes those that are left
+            self.idle += 1
+            if self.due != NULL:
+                until.tv_sec = <long> self.next_sync
+                until.tv_nsec = <long> ((self.next_sync - until.tv_sec) * 1e9)
+                pthread_cond_timedwait(&self.wanted, &self.mutex, &until)
+            else:
+                pthread_cond_wait(&self.wanted, &self.mutex)
+            self.idle -= 1
+
+    cdef void _work(self) noexcept nogil:
+        cdef Job *job
+        cdef uint64_t one = 1
+        cdef bint patient, wake
+        pthread_mutex_lock(&self.mutex)
+        while True:
+            job = self._next_job()
+            if job == NULL:
+                break
+            patient = job.kind != JobKind.COMMIT and job.kind != JobKind.SYNC
+            pthread_mutex_unlock(&self.mutex)
+            perform(job)
+            pthread_mutex_lock(&self.mutex)
+            if patient:
+                self.patient_running -= 1
+                if self.patient != NULL and self.idle:
+                    pthread_cond_signal(&self.wanted)
+            job.next = NULL
+            job.finished = True
+            if self.finished == NULL:
+                self.finished = job
+            else:
+                self.finished_tail.next = job
+            self.finished_tail = job
+            wake = not self.signalled
+            self.signalled = True
+            pthread_cond_broadcast(&self.done)
+            if wake:
+                pthread_mutex_unlock(&self.mutex)
+                write(self.event, &one, sizeof(one))
+                pthread_mutex_lock(&self.mutex)
+        pthread_mutex_unlock(&self.mutex)
+
+
+cdef void *run(void *committer) noexcept nogil:
+    (<Committer> committer)._work()
+    return NULL
+
+
+cdef int hand_over(Committer committer, Job *job) except -1:
+    """Submit a job, or do it here and now where there is no committer."""
+    if committer is not None:
+        return committer.submit(job)
+    with nogil:
+        perform(job)
+    return (<JobOwner> job.owner).on_done(job)
+
+
+cdef void free_buffer(Buffer *buffer) noexcept nogil:
+    if buffer != NULL:
+        free(buffer.data)
+        free(buffer.parts)
+        free(buffer.erasures)
+        free(buffer)

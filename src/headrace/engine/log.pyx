@@ -1,0 +1,1082 @@
+"""The log of one stream: an append-only sequence of messages that loses some again, on disk or in memory.
+
+Appending writes a record into `pending`; commit() swaps it with `flight` and hands it to the committer; when that comes
+back (on_done), what it held is committed: watchers count it, callbacks are called, readers see it.
+
+    store() ─► pending ══ commit() ══► flight ─► write, fdatasync ─► on_done() ─► committed_seq, watchers, callbacks
+                  ▲                                                      │
+                  └──────────────── filled meanwhile ────────────────────┘ next commit()
+
+Every removal is logged, so that recovery is pure replay and knows no policy (a change of limits cannot resurrect
+anything): at the head as one FIRST record per group, in the middle as one REMOVED record per group. Until the group
+that says so is on disk, no file is removed or rewritten.
+
+If a group cannot be written (disk full), its messages vanish: the files are cut back by the committer, and the log is
+opened anew from them, which is the one way to be sure that memory and disk agree. It takes writes again once there is
+space. After a failed sync it takes none until it is opened anew by a restart.
+"""
+
+from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC, EOPNOTSUPP, errno
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from headrace.engine.chores cimport compact_memory, finish_chore, plan_chore
+from headrace.engine.committer cimport (
+    COMMIT, INDEX, STAGE_SYNC, SYNC, Erasure, Part, free_buffer, hand_over,
+)
+from headrace.engine.files cimport PATH_SIZE, cut, fallocate, random_salt, sync_data
+from headrace.engine.jobs cimport perform
+from headrace.engine.record cimport (
+    FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
+)
+from headrace.engine.recovery cimport recover
+from headrace.engine.segments cimport (
+    ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment, next_place,
+    place_of, seq_at, write_segment_head,
+)
+from headrace.engine.subject_index cimport SubjectIndex
+from headrace.engine.system cimport clock_gettime, monotonic, timespec
+
+import os
+
+prepare_crc32c()
+
+cdef extern from "time.h" nogil:
+    enum: CLOCK_REALTIME
+
+cdef extern from "string.h" nogil:
+    void *memmem(const void *haystack, size_t haystack_length, const void *needle, size_t needle_length)
+
+cdef uint64_t SEGMENT_BYTES = 64 * 1024 * 1024
+cdef uint64_t FIRST_MEMORY = 16 * 1024
+cdef uint64_t LARGEST_MEMORY = 1024 * 1024
+cdef size_t KEPT_BUFFER = 4 * 1024 * 1024     # a buffer that grew beyond it for one group is given back
+cdef uint64_t LARGEST_RECORD = 1024 * 1024 * 1024
+cdef uint32_t RANGES_PER_RECORD = 65536
+cdef double RETRY_SECONDS = 0.1
+
+
+globals()["Watcher"] = Watcher      # Python finds it here, beside the log that keeps it exact
+
+
+class Refused(Exception):
+    """The stream is full and discards new messages; `reason` says which limit it was."""
+
+    def __init__(self, reason):
+        super().__init__(reason)
+        self.reason = reason
+
+
+cdef class Stored:
+    """One message, copied out of the log."""
+    cdef readonly uint64_t seq
+    cdef readonly int64_t time
+    cdef readonly bytes subject
+    cdef readonly bytes headers
+    cdef readonly bytes payload
+
+    def __repr__(self):
+        return f"<Stored {self.seq} {self.subject!r}, {len(self.payload)} bytes>"
+
+
+cdef Stored copy_of(const Record *record):
+    cdef Stored stored = Stored.__new__(Stored)
+    stored.seq = record.seq
+    stored.time = record.time
+    stored.subject = record.subject[:record.subject_length]
+    stored.headers = record.headers[:record.header_length]
+    stored.payload = record.payload[:record.payload_length]
+    return stored
+
+
+cdef int64_t now() noexcept:
+    cdef timespec moment
+    clock_gettime(CLOCK_REALTIME, &moment)
+    return <int64_t> moment.tv_sec * 1000000000 + moment.tv_nsec
+
+
+cdef class Log(Store):
+    def __cinit__(self, str directory=None, *, Committer committer=None, uint64_t segment_bytes=SEGMENT_BYTES,
+                  str compression="none"):
+        """`directory` None: in memory. `compression` is accepted and not used."""
+        self.directory = directory
+        self.in_memory = directory is None
+        self.path = b"" if directory is None else os.fsencode(directory)
+        if len(self.path) > PATH_SIZE - 64:
+            raise ValueError("the path of the log is too long")
+        self.committer = committer
+        self.segment_bytes = min(max(segment_bytes, <uint64_t> 4096), LARGEST_RECORD)
+        self.index = SubjectIndex()
+        self.damages = []
+        self.watchers = []
+        self.waiting = []
+        self.waiting_flight = []
+        self.head_window = Window(65536)
+        self.probe = Window(1024)
+        self.reader = Window(65536)
+        self.next_number = 1
+        self.opened = self.in_memory
+        self.max_msgs = self.max_bytes = self.max_msgs_per_subject = -1
+        self.pending = <Buffer *> calloc(1, sizeof(Buffer))
+        self.flight = <Buffer *> calloc(1, sizeof(Buffer))
+        self.commit_job = <Job *> calloc(1, sizeof(Job))
+        self.sync_job = <Job *> calloc(1, sizeof(Job))
+        self.chore = <Job *> calloc(1, sizeof(Job))
+        if self.pending == NULL or self.flight == NULL or self.commit_job == NULL or self.sync_job == NULL \
+                or self.chore == NULL:
+            raise MemoryError
+        self.commit_job.kind = COMMIT
+        self.sync_job.kind = SYNC
+        self.commit_job.owner = self.sync_job.owner = self.chore.owner = <void *> self
+        self.commit_job.directory = self.sync_job.directory = self.chore.directory = self.path
+
+    def __dealloc__(self):
+        # A job under way holds a reference, so none is.
+        free_buffer(self.pending)
+        free_buffer(self.flight)
+        free(self.commit_job)
+        free(self.sync_job)
+        if self.chore != NULL:
+            free(self.chore.numbers)
+            free(self.chore.keep)
+            free(self.chore.ranges)
+        free(self.chore)
+        clear_ranges(&self.removed)
+
+    # -- opening and closing --------------------------------------------------------------------------------------------
+
+    def recover(self):
+        """Open what is in the directory (made if it is missing); one line for each damage that was found.
+
+        Damage is never an exception; a directory that cannot be read or written is an OSError.
+        """
+        if self.in_memory or self.opened:
+            return []
+        os.makedirs(self.directory, exist_ok=True)
+        found = recover(self)
+        self.opened = True
+        self.damages.extend(found)
+        self._tidy()
+        return found
+
+    def close(self):
+        """Write what is left, and the index of the last segment. Blocks until it is on disk."""
+        if not self.opened:
+            return
+        if self.failure is None:
+            self.commit()
+        while self.commit_job.under_way:
+            self.committer.wait_for(self.commit_job)
+        self._wait_for_chores()
+        if not self.in_memory and self.failure is None:
+            self._write_indexes()
+        self.opened = False
+        self._reset()
+
+    def _wait_for_chores(self):
+        self.chore_planned = False
+        while self.chore.under_way:
+            self.tidy_due = False
+            self.committer.wait_for(self.chore)
+        while self.sync_job.under_way:
+            self.committer.wait_for(self.sync_job)
+
+    def _write_indexes(self):
+        """Of the active segment, and of those that nobody came round to."""
+        cdef Job job
+        cdef uint32_t k
+        memset(&job, 0, sizeof(Job))
+        job.kind = INDEX
+        job.directory = self.path
+        if self.active != NULL and self.active.fd >= 0:
+            if cut(self.active.fd, self.active.size) or sync_data(self.active.fd):
+                return
+        for k in range(self.segment_count):
+            job.segment = self.segments[k]
+            if not job.segment.indexed or job.segment == self.active:
+                with nogil:
+                    perform(&job)
+
+    def destroy(self):
+        """Close and delete the files, and the directory if nothing else is in it."""
+        if self.opened:
+            # Nothing more needs to be written.
+            while self.commit_job.under_way:
+                self.wants_commit = False
+                self.committer.wait_for(self.commit_job)
+            self._wait_for_chores()
+            self.opened = False
+            self._reset()
+        if self.in_memory:
+            return
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name.endswith((".log", ".idx", ".tmp", ".damaged")) and name[:12].isdigit():
+                os.unlink(os.path.join(self.directory, name))
+        if len(os.listdir(self.directory)) == 0:
+            os.rmdir(self.directory)
+
+    cdef int _check_open(self) except -1:
+        if not self.opened:
+            raise ValueError("the log is not open")
+        return 0
+
+    cdef void _reset(self) noexcept:
+        """Forget everything that is in memory. No job is under way."""
+        cdef uint32_t k
+        cdef Segment *following
+        for k in range(self.segment_count):
+            free_segment(self.segments[k])
+        while self.graveyard != NULL:
+            following = self.graveyard.next_dead
+            free_segment(self.graveyard)
+            self.graveyard = following
+        self.segment_count = 0
+        self.open_files = 0
+        self.active = NULL
+        self.index.clear()
+        self.first_seq = self.last_seq = self.committed_seq = 0
+        self.count = self.byte_count = 0
+        self.last_time = 0
+        self.first_time_seq = 0
+        self.logged_first = 0
+        clear_ranges(&self.removed)
+        clear_buffer(self.pending)
+        clear_buffer(self.flight)
+        self.wants_commit = self.chore_planned = self.tidy_due = False
+        self.head_window.release()
+        self.probe.release()
+        self.reader.release()
+
+    # -- figures --------------------------------------------------------------------------------------------------------
+
+    @property
+    def first_time(self):
+        """The time of the first message; 0: there is none."""
+        cdef Record record
+        if self.count == 0:
+            return 0
+        if self.first_time_seq != self.first_seq:
+            if not self.read(self.probe, self.first_seq, &record):
+                return 0
+            self.first_time_seq = self.first_seq
+            self.first_time_value = record.time
+        return self.first_time_value
+
+    @property
+    def num_deleted(self):
+        """Sequences between the first and the last message that have none."""
+        return self.last_seq - self.first_seq + 1 - self.count if self.count else 0
+
+    @property
+    def num_subjects(self):
+        return self.index.count
+
+    @property
+    def segment_files(self):
+        """How many pieces the log is cut into at the moment."""
+        return self.segment_count
+
+    @property
+    def backlog_bytes(self):
+        """Bytes that wait to be written."""
+        return self.backlog()
+
+    cdef size_t backlog(self) noexcept:
+        return self.pending.size + self.flight.size
+
+    # -- appending ------------------------------------------------------------------------------------------------------
+
+    def configure(self, *, long long max_msgs=-1, long long max_bytes=-1, long long max_msgs_per_subject=-1,
+                  bint discard_new=False, bint discard_new_per_subject=False):
+        """Set the limits (0 or less: none) and enforce them at once."""
+        self._check_open()
+        cdef bint fewer = max_msgs_per_subject > 0 and (
+            self.max_msgs_per_subject <= 0 or max_msgs_per_subject < self.max_msgs_per_subject)
+        self.max_msgs = max_msgs
+        self.max_bytes = max_bytes
+        self.max_msgs_per_subject = max_msgs_per_subject
+        self.discard_new = discard_new
+        self.discard_new_per_subject = discard_new_per_subject
+        if self.failure is None:
+            self._enforce()
+            if fewer:
+                self._enforce_all_subjects()
+
+    def append(self, bytes subject not None, bytes headers not None, bytes payload not None, int64_t time=0,
+               uint64_t seq=0):
+        """Store a message; returns its sequence. `seq`: a given one above last_seq, what is between counts as deleted.
+
+        Raises Refused if it is full and discards new ones, OSError if nothing can be written.
+        """
+        cdef bytes body = headers + payload if headers else payload
+        cdef uint64_t stored
+        self._check_open()
+        if seq == 0:
+            seq = self.last_seq + 1
+        elif seq <= self.last_seq:
+            raise ValueError(f"sequence {seq} is not above {self.last_seq}")
+        stored = self._store(subject, <uint32_t> len(subject), body, <uint32_t> len(headers), len(body), time, seq)
+        if stored == 0:
+            if self.refusal == "failed":
+                raise OSError(self.failure)
+            raise Refused(self.refusal)
+        return stored
+
+    cdef uint64_t store(self, const char *subject, uint32_t subject_length, const char *body,
+                        uint32_t header_length, Py_ssize_t size, int64_t time) except? 0:
+        """Append a message: `body` is the headers and the payload, `size` bytes in all. Time 0: now.
+
+        Returns its sequence. 0: it is refused, and self.refusal says why: the name of a limit, or "failed".
+        """
+        return self._store(subject, subject_length, body, header_length, size, time, self.last_seq + 1)
+
+    cdef uint64_t _store(self, const char *subject, uint32_t subject_length, const char *body,
+                         uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except? 0:
+        cdef size_t length = HEAD_SIZE + <size_t> subject_length + <size_t> size
+        cdef RecordHead *head
+        cdef Entry *entry
+        cdef uint32_t offset
+        if subject_length > 65535 or length > LARGEST_RECORD or header_length > size:
+            raise ValueError("the message is too large for the log")
+        if not self.opened or self.failure is not None and not self._try_again():
+            self.refusal = "failed"
+            return 0
+        if self.discard_new:
+            self.refusal = self._refuse(subject, subject_length, body, header_length, size)
+            if self.refusal is not None:
+                return 0
+        entry = self.index.add(subject, subject_length)
+        try:
+            head = <RecordHead *> self._append(seq, length)
+            offset = <uint32_t> (self.active.size - length)
+            if add_message(self.active, seq, offset, <uint32_t> length) < 0:
+                self.active.size -= length
+                if not self.in_memory:
+                    self.pending.size -= length
+                    self.pending.parts[self.pending.part_count - 1].length -= length
+                raise MemoryError
+        except MemoryError:
+            if entry.count == 0:
+                self.index.discard(entry)
+            raise
+        head.length = <uint32_t> length
+        head.seq = seq
+        head.time = time if time else now()
+        head.previous = entry.last if entry.count and not entry.last_stale else 0
+        head.header_length = header_length
+        head.subject_length = subject_length
+        head.kind = MESSAGE
+        head.flags = 0
+        memcpy(<char *> head + HEAD_SIZE, subject, subject_length)
+        memcpy(<char *> head + HEAD_SIZE + subject_length, body, size)
+        if not self.in_memory:
+            seal_record(head, self.active.salt)
+        if self.active.first_time == 0:
+            self.active.first_time = head.time
+        if entry.count == 0:
+            entry.first = seq
+        entry.count += 1
+        entry.last = seq
+        entry.last_stale = False
+        if self.count == 0:
+            self.first_seq = seq
+        self.count += 1
+        self.byte_count += self.size_of(subject_length, header_length, size - header_length)
+        self.last_seq = seq
+        self.last_time = head.time
+        if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject:
+            self._enforce_subject(subject, subject_length)
+        if (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
+            self._enforce()
+        return seq
+
+    cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
+                     Py_ssize_t size):
+        """Which limit a message would break in a stream that discards new ones."""
+        cdef Record oldest
+        cdef uint64_t added = self.size_of(subject_length, header_length, size - header_length)
+        cdef Entry *entry = NULL
+        cdef bint replaces = False
+        if self.max_msgs_per_subject > 0:
+            entry = self.index.find(subject, subject_length)
+            # At its limit a subject's first message makes room, unless new ones are discarded there, too.
+            replaces = entry != NULL and entry.count >= <uint64_t> self.max_msgs_per_subject
+        if replaces and self.discard_new_per_subject and memmem(body, header_length, b"Nats-Rollup:", 12) == NULL:
+            return "max_msgs_per_subject"
+        if self.max_msgs > 0 and self.count >= <uint64_t> self.max_msgs and not replaces:
+            return "max_msgs"
+        if self.max_bytes > 0 and self.byte_count + added > <uint64_t> self.max_bytes:
+            if not replaces:
+                return "max_bytes"
+            self.resolve_first(entry)
+            if not self.read(self.probe, entry.first, &oldest) \
+                    or self.size_of(oldest.subject_length, oldest.header_length, oldest.payload_length) < added:
+                return "max_bytes"
+        return None
+
+    cdef char *_append(self, uint64_t seq, size_t length) except NULL:
+        """Room for a record in the active segment, which may be a new one."""
+        cdef char *data
+        if self.in_memory:
+            return self._append_to_memory(seq, length)
+        if self.active == NULL or self.active.size + length > self.segment_bytes and self.active.size > SEGMENT_HEAD \
+                or seq >= self.active.base_seq + ABSENT:
+            self._begin_segment(seq)
+        if self.pending.part_count == 0 \
+                or self.pending.parts[self.pending.part_count - 1].segment != self.active:
+            self._begin_part(self.active, self.active.size, False)
+        data = self._reserve(length)
+        self.pending.parts[self.pending.part_count - 1].length += length
+        self.pending.size += length
+        self.active.size += length
+        return data
+
+    cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL:
+        cdef Segment *segment = self.active
+        cdef uint64_t capacity = FIRST_MEMORY
+        if segment == NULL or segment.size + length > segment.allocated or seq >= segment.base_seq + ABSENT:
+            if segment != NULL:
+                capacity = min(2 * segment.allocated, LARGEST_MEMORY)
+            if capacity < SEGMENT_HEAD + length:
+                capacity = SEGMENT_HEAD + length
+            segment = new_segment(self.next_number, seq)
+            if segment == NULL:
+                raise MemoryError
+            segment.memory = <char *> malloc(capacity)
+            segment.allocated = capacity
+            if segment.memory == NULL:
+                free_segment(segment)
+                raise MemoryError
+            self.add_segment(segment)
+            self.next_number += 1
+            if self.active != NULL:
+                self.active.sealed = True
+                if 2 * self.active.live_bytes < self.active.size:
+                    self.tidy_due = True
+            self.active = segment
+        segment.size += length
+        return segment.memory + segment.size - length
+
+    cdef int _begin_segment(self, uint64_t seq) except -1:
+        """Seal the active segment and begin the next one. Both happen on disk when the group is written."""
+        cdef SegmentHead head
+        cdef Segment *segment = new_segment(self.next_number, seq)
+        if segment == NULL:
+            raise MemoryError
+        segment.limit = self.segment_bytes
+        segment.salt = random_salt()
+        self.add_segment(segment)
+        self.next_number += 1
+        if self.active != NULL:
+            if self.pending.part_count == 0 \
+                    or self.pending.parts[self.pending.part_count - 1].segment != self.active:
+                self._begin_part(self.active, self.active.size, False)
+            self.pending.parts[self.pending.part_count - 1].seal = True
+        self.active = segment
+        head.number = segment.number
+        head.base_seq = seq
+        head.first_seq = self.first_seq
+        head.last_time = self.last_time
+        head.salt = segment.salt
+        self._begin_part(segment, 0, True)
+        write_segment_head(self._reserve(SEGMENT_HEAD), &head)
+        self.pending.parts[self.pending.part_count - 1].length = SEGMENT_HEAD
+        self.pending.size += SEGMENT_HEAD
+        return 0
+
+    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1:
+        cdef Buffer *buffer = self.pending
+        cdef Part *part
+        cdef void *grown
+        if buffer.part_count == buffer.part_capacity:
+            grown = realloc(buffer.parts, (2 * buffer.part_capacity + 2) * sizeof(Part))
+            if grown == NULL:
+                raise MemoryError
+            buffer.parts = <Part *> grown
+            buffer.part_capacity = 2 * buffer.part_capacity + 2
+        part = &buffer.parts[buffer.part_count]
+        memset(part, 0, sizeof(Part))
+        part.segment = segment
+        part.offset = offset
+        part.start = buffer.size
+        part.create = create
+        buffer.part_count += 1
+        return 0
+
+    cdef char *_reserve(self, size_t length) except NULL:
+        cdef Buffer *buffer = self.pending
+        cdef size_t capacity = buffer.capacity
+        cdef void *grown
+        if buffer.size + length > capacity:
+            capacity = max(2 * capacity, buffer.size + length, <size_t> 4096)
+            grown = realloc(buffer.data, capacity)
+            if grown == NULL:
+                raise MemoryError
+            buffer.data = <char *> grown
+            buffer.capacity = capacity
+        return buffer.data + buffer.size
+
+    cdef int _append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1:
+        cdef size_t length = HEAD_SIZE + 16 * <size_t> count
+        cdef RecordHead *head = <RecordHead *> self._append(self.last_seq + 1, length)
+        memset(head, 0, HEAD_SIZE)
+        head.length = <uint32_t> length
+        head.seq = seq
+        head.time = self.last_time
+        head.kind = kind
+        if count:
+            memcpy(<char *> head + HEAD_SIZE, ranges, 16 * <size_t> count)
+        seal_record(head, self.active.salt)
+        return 0
+
+    def skip(self, uint64_t next_seq):
+        """The next message gets this sequence."""
+        self._check_open()
+        if next_seq <= self.last_seq + 1 and not (next_seq == self.last_seq + 1 and self.first_seq == 0):
+            if next_seq <= self.last_seq:
+                raise ValueError(f"sequence {next_seq} is not above {self.last_seq}")
+            return
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        if self.in_memory:
+            self.last_seq = next_seq - 1
+        else:
+            self._append_control(SKIP, next_seq, NULL, 0)
+            self.last_seq = next_seq - 1
+        if self.count == 0:
+            self.first_seq = next_seq
+
+    # -- limits ---------------------------------------------------------------------------------------------------------
+
+    cdef int _remove_first(self) except -1:
+        self.forget(self.head_window, self.first_seq)
+        return 0
+
+    cdef int _enforce(self) except -1:
+        if self.discard_new:
+            return 0
+        if self.max_msgs > 0:
+            while self.count > <uint64_t> self.max_msgs:
+                self._remove_first()
+        if self.max_bytes > 0:
+            while self.byte_count > <uint64_t> self.max_bytes and self.count:
+                self._remove_first()
+        return 0
+
+    cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1:
+        cdef Entry *entry
+        while True:
+            entry = self.index.find(subject, length)
+            if entry == NULL or entry.count <= <uint64_t> self.max_msgs_per_subject:
+                return 0
+            self.resolve_first(entry)
+            if not self.forget(self.probe, entry.first):
+                entry.count -= 1   # it was lost to damage
+
+    cdef int _enforce_all_subjects(self) except -1:
+        """One pass from the head: a message goes as long as its subject has too many."""
+        cdef Record record
+        cdef Entry *entry
+        cdef uint64_t seq = self.first_seq
+        while True:
+            seq = self.next_live(seq)
+            if seq > self.last_seq:
+                return 0
+            if self.read(self.reader, seq, &record):
+                entry = self.index.find(record.subject, record.subject_length)
+                if entry != NULL and entry.count > <uint64_t> self.max_msgs_per_subject:
+                    self.forget(self.reader, seq)
+            seq += 1
+
+    # -- removing -------------------------------------------------------------------------------------------------------
+
+    cdef void note_removal(self, uint64_t seq) noexcept:
+        """Remember what the next commit has to say about a message that is forgotten."""
+        if seq == self.first_seq:
+            self.first_seq = self.next_live(seq + 1)
+        elif not self.in_memory:
+            add_range(&self.removed, seq, seq)
+
+    def remove(self, uint64_t seq, *, bint erase=False):
+        """Remove one message; False: it is not there. `erase`: overwrite its text, too."""
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        if erase and self.is_live(seq):
+            self._plan_erasure(seq)
+        return self.forget(self.probe, seq)
+
+    def _plan_erasure(self, uint64_t seq):
+        cdef Record record
+        cdef Segment *segment = self.segments[self.segment_place(seq)]
+        cdef uint32_t place = place_of(segment, seq)
+        cdef Buffer *buffer = self.pending
+        cdef void *grown
+        cdef Erasure *erasure
+        if not self.in_memory:
+            self._wait_for_chores()    # none of them may carry the message on, or replace the segment
+            segment = self.segments[self.segment_place(seq)]
+            place = place_of(segment, seq)
+        if place == ABSENT or not self.load(self.probe, segment, place, &record):
+            return
+        if self.in_memory:
+            memset(<void *> record.headers, 0, record.header_length + record.payload_length)
+            return
+        if buffer.erasure_count == buffer.erasure_capacity:
+            grown = realloc(buffer.erasures, (2 * buffer.erasure_capacity + 2) * sizeof(Erasure))
+            if grown == NULL:
+                raise MemoryError
+            buffer.erasures = <Erasure *> grown
+            buffer.erasure_capacity = 2 * buffer.erasure_capacity + 2
+        erasure = &buffer.erasures[buffer.erasure_count]
+        erasure.segment = segment
+        erasure.offset = segment.offsets[place]
+        erasure.length = <uint32_t> (HEAD_SIZE + record.subject_length + record.header_length
+                                     + record.payload_length)
+        erasure.seq = seq
+        buffer.erasure_count += 1
+
+    def remove_many(self, seqs):
+        """Remove those that are there; returns how many."""
+        cdef Py_ssize_t removed = 0
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        for seq in seqs:
+            removed += self.forget(self.probe, seq)
+        return removed
+
+    def compact(self, uint64_t first_seq):
+        """Remove everything below a sequence; returns how many. Above last_seq + 1: the next message gets it."""
+        cdef uint64_t before = self.count
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        if first_seq > self.last_seq:
+            self.purge()
+            if first_seq > self.last_seq + 1:
+                self.skip(first_seq)
+            return before
+        while self.first_seq < first_seq and self.count:
+            self._remove_first()
+        return before - self.count
+
+    def purge(self):
+        """Remove everything; returns how many. last_seq stays."""
+        cdef uint64_t before = self.count
+        cdef uint32_t k
+        cdef Segment *segment
+        cdef Watcher watcher
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        for k in range(self.segment_count):
+            segment = self.segments[k]
+            if segment.live:
+                memset(segment.offsets, 0, segment.count * sizeof(uint32_t))
+                segment.live = 0
+                segment.live_bytes = 0
+        self.index.clear()
+        self.count = self.byte_count = 0
+        self.first_seq = self.last_seq + 1
+        clear_ranges(&self.removed)
+        for watcher in self.watchers:
+            watcher.num_pending = 0
+        self.tidy_due = True
+        return before
+
+    cdef int _log_removals(self) except -1:
+        """Write what was removed since the last group as records."""
+        cdef uint32_t k, kept = 0, some
+        cdef uint64_t *items = self.removed.items
+        if self._first_moved():
+            self._append_control(FIRST, self.first_seq, NULL, 0)
+            self.logged_first = self.first_seq
+        for k in range(self.removed.count):
+            if items[2 * k + 1] >= self.first_seq:
+                items[2 * kept] = items[2 * k]
+                items[2 * kept + 1] = items[2 * k + 1]
+                kept += 1
+        k = 0
+        while k < kept:
+            some = kept - k if kept - k < RANGES_PER_RECORD else RANGES_PER_RECORD
+            self._append_control(REMOVED, self.last_seq, items + 2 * k, some)
+            # As long as the file with this record is there, it has to keep it: see chores.pyx.
+            while some:
+                if add_range(&self.active.removals, items[2 * k], items[2 * k + 1]) < 0:
+                    raise MemoryError
+                k += 1
+                some -= 1
+        self.removed.count = 0
+        return 0
+
+    cdef int fd_in_use(self) noexcept:
+        return self.sync_job.fd if self.sync_job.under_way else -1
+
+    # -- committing -----------------------------------------------------------------------------------------------------
+
+    cdef bint has_pending(self) noexcept:
+        """Whether something was written since the last commit()."""
+        if self.in_memory:
+            return self.committed_seq != self.last_seq or self.tidy_due or self.graveyard != NULL
+        return self.pending.size != 0 or self.removed.count != 0 or self.pending.erasure_count != 0 \
+            or self._first_moved()
+
+    cdef bint _first_moved(self) noexcept:
+        """Whether the disk does not know so far where the log begins. (That it begins with 1 goes without saying.)"""
+        return self.first_seq > self.logged_first and self.first_seq > 1
+
+    cpdef int commit(self) except -1:
+        """Hand what is pending to the committer. If it is still busy with the last group, this follows as soon as it is not."""
+        cdef Buffer *buffer
+        if self.in_memory:
+            return self._commit_memory()
+        if not self.opened or self.failure is not None:
+            return 0
+        if self.commit_job.under_way:
+            self.wants_commit = True
+            return 0
+        self.wants_commit = False
+        if not self.has_pending():
+            return 0
+        self._log_removals()
+        buffer = self.flight
+        self.flight = self.pending
+        self.pending = buffer
+        self.flight.last_seq = self.last_seq
+        self.waiting_flight = self.waiting
+        self.waiting = []
+        if self.tidy_due and not self.chore.under_way and not self.chore_planned:
+            self.chore_planned = plan_chore(self)
+        self.commit_job.buffer = self.flight
+        self.commit_job.sync = self.committer is None or self.committer.sync_interval <= 0
+        return hand_over(self.committer, self.commit_job)
+
+    cdef int _commit_memory(self) except -1:
+        cdef Segment *following
+        cdef bint news = self.committed_seq != self.last_seq
+        while self.graveyard != NULL:
+            following = self.graveyard.next_dead
+            free_segment(self.graveyard)
+            self.graveyard = following
+        if self.tidy_due:
+            compact_memory(self)
+        if news:
+            self.count_committed(self.last_seq)
+            self.committed_seq = self.last_seq
+        if self.waiting:
+            callbacks = self.waiting
+            self.waiting = []
+            self._call(callbacks, None)
+        if news and self.on_committed is not None:
+            self.on_committed()
+        return 0
+
+    cdef int _bury(self, Segment *segment) except -1:
+        segment.next_dead = self.graveyard
+        self.graveyard = segment
+        return 0
+
+    cdef int on_done(self, Job *job) except -1:
+        if job.kind == COMMIT:
+            if self.failure is not None:
+                return 0           # _failed() waits for it, and reads from disk what became of it
+            if job.error:
+                return self._failed(job.error, job.stage == STAGE_SYNC)
+            return self._committed()
+        if job.kind == SYNC:
+            return self._failed(job.error, True) if job.error else 0
+        return finish_chore(self, job)
+
+    cdef int _committed(self) except -1:
+        """A group is on disk."""
+        cdef Buffer *buffer = self.flight
+        cdef list callbacks = self.waiting_flight
+        cdef Part *part
+        cdef uint32_t k
+        self.count_committed(buffer.last_seq)
+        self.committed_seq = buffer.last_seq
+        for k in range(buffer.part_count):
+            part = &buffer.parts[k]
+            part.segment.written = part.offset + part.length
+            if part.seal:
+                part.segment.sealed = True
+                part.segment.indexed = False
+                self.open_files += 1
+                self.tidy_due = True
+        if not self.commit_job.sync and not self.sync_job.under_way and self.active.fd >= 0:
+            self.sync_job.fd = self.active.fd
+            self.committer.submit(self.sync_job)
+        clear_buffer(buffer)
+        self.waiting_flight = []
+        if self.chore_planned:
+            self.chore_planned = False
+            hand_over(self.committer, self.chore)
+        # The disk goes on while Python is told.
+        if self.wants_commit:
+            self.commit()
+        self._tidy()
+        if callbacks:
+            self._call(callbacks, None)
+        if self.on_committed is not None:
+            self.on_committed()
+        return 0
+
+    cdef int _tidy(self) except -1:
+        """Start a chore if there is one and nothing is about to be committed (else it is planned with the next group)."""
+        if self.tidy_due and self.opened and self.failure is None and not self.chore.under_way \
+                and not self.chore_planned and not self.commit_job.under_way and not self.has_pending() \
+                and plan_chore(self):
+            hand_over(self.committer, self.chore)
+        return 0
+
+    cdef int _failed(self, int error, bint final) except -1:
+        """A group could not be written. Its messages vanish, with those that are pending behind it."""
+        cdef list callbacks = self.waiting_flight + self.waiting
+        cdef Watcher watcher
+        if self.failure is not None:
+            return 0
+        self.failure = text = os.strerror(error)
+        self.waiting = []
+        self.waiting_flight = []
+        while self.commit_job.under_way:
+            self.committer.wait_for(self.commit_job)
+        self._wait_for_chores()
+        self._reset()
+        try:
+            self.damages.extend(recover(self))
+        except OSError as raised:
+            final = True
+            text = f"{text}; {raised}"
+        self.retryable = not final and error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+        self.retry_at = monotonic() + RETRY_SECONDS
+        self.failure = f"cannot sync: {text}" if final else f"cannot write: {text}"
+        for watcher in self.watchers:
+            watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        return self._call(callbacks, self.failure)
+
+    cdef bint _try_again(self) except -1:
+        """After a full disk: whether there is space again."""
+        cdef uint64_t wanted
+        if not self.retryable or monotonic() < self.retry_at:
+            return False
+        self.retry_at = monotonic() + RETRY_SECONDS
+        if self.active != NULL and self.active.fd >= 0:
+            wanted = self.active.size + min(self.segment_bytes, <uint64_t> 65536)
+            if fallocate(self.active.fd, 0, 0, wanted) < 0:
+                if errno != EOPNOTSUPP:
+                    return False
+            elif self.active.allocated < wanted:
+                self.active.allocated = wanted
+        self.failure = None
+        self.retryable = False
+        return True
+
+    def when_committed(self, callback):
+        """Call back when all that was written so far is on disk (None) or failed (the text); at once if it is."""
+        if self.failure is not None:
+            callback(self.failure)
+        elif self.in_memory or self.has_pending():
+            self.waiting.append(callback)
+            self.commit()
+        elif self.commit_job.under_way:
+            self.waiting_flight.append(callback)
+        else:
+            callback(None)
+
+    cdef int _call(self, list callbacks, object failure) except -1:
+        """Call all of them; the first exception is raised after the last one."""
+        error = None
+        for callback in callbacks:
+            try:
+                callback(failure)
+            except Exception as raised:
+                error = error or raised
+        if error is not None:
+            raise error
+        return 0
+
+    # -- watchers -------------------------------------------------------------------------------------------------------
+
+    def add_watcher(self, Watcher watcher not None):
+        """Count for a reader how many messages it has ahead of it, from now on."""
+        if watcher.filter is None:
+            watcher.filter = Filter(())
+        watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        self.watchers.append(watcher)
+
+    def remove_watcher(self, Watcher watcher not None):
+        for place, known in enumerate(self.watchers):
+            if known is watcher:
+                del self.watchers[place]
+                return
+
+    # -- reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, uint64_t seq):
+        """A message, committed or not; None if it is not there."""
+        cdef Record record
+        return copy_of(&record) if self.read(self.probe, seq, &record) else None
+
+    def next(self, uint64_t seq, Filter filter not None):
+        """The first committed message at or after a sequence that passes the filter."""
+        cdef Record record
+        return copy_of(&record) if self.seek(self.reader, seq, filter, &record) else None
+
+    def last(self, bytes filter_subject not None):
+        """The last sequence of a subject, or of all that match a pattern; 0: none."""
+        cdef Filter filter = Filter((filter_subject,))
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef uint64_t latest = 0
+        if filter.literal:
+            entry = self.index.find(filter_subject, <uint32_t> len(filter_subject))
+            if entry == NULL:
+                return 0
+            self.resolve_last(entry)
+            return entry.last
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            # `last` is an upper bound even where it is stale.
+            if entry.count and entry.last > latest and filter.accepts(entry.text, entry.length):
+                self.resolve_last(entry)
+                latest = max(latest, entry.last)
+        return latest
+
+    def subject_state(self, bytes subject not None):
+        """(count, first, last) of a literal subject; None: it has no message."""
+        cdef Entry *entry = self.index.find(subject, <uint32_t> len(subject))
+        if entry == NULL:
+            return None
+        self.resolve_first(entry)
+        self.resolve_last(entry)
+        return entry.count, entry.first, entry.last
+
+    def subjects(self, Filter filter not None):
+        """Subject -> (count, first, last) of all that pass."""
+        cdef dict found = {}
+        cdef Entry *entry
+        cdef uint32_t k
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                self.resolve_first(entry)
+                self.resolve_last(entry)
+                found[<bytes> entry.text[:entry.length]] = (entry.count, entry.first, entry.last)
+        return found
+
+    def count_subjects(self, Filter filter not None):
+        """Subject -> count of all that pass; reads nothing from disk."""
+        cdef dict found = {}
+        cdef Entry *entry
+        cdef uint32_t k
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                found[<bytes> entry.text[:entry.length]] = entry.count
+        return found
+
+    def seek_time(self, int64_t time):
+        """The first sequence whose message is not older; last_seq + 1 if there is none."""
+        cdef Record record
+        cdef Segment *segment
+        cdef uint32_t k = self.segment_count
+        cdef uint64_t low, high, middle, at, found
+        # The last segment that begins before that time: the answer is in it, or right behind it.
+        while k and (self.segments[k - 1].first_time == 0 or self.segments[k - 1].first_time >= time):
+            k -= 1
+        if k == 0:
+            return self.next_live(self.first_seq)
+        segment = self.segments[k - 1]
+        low = 0
+        high = segment.count
+        found = segment.count
+        while low < high:
+            middle = (low + high) // 2
+            at = middle
+            while at < high and (segment.offsets[at] == 0
+                                 or not self.load(self.probe, segment, <uint32_t> at, &record)):
+                at += 1
+            if at == high:
+                high = middle
+            elif record.time >= time:
+                found = at
+                high = middle
+            else:
+                low = at + 1
+        if found < segment.count:
+            return seq_at(segment, found)
+        return self.next_live(self.segments[k].base_seq if k < self.segment_count else self.last_seq + 1)
+
+    def count_from(self, uint64_t seq, Filter filter not None):
+        """Committed messages from a sequence on that pass the filter."""
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef long long total = 0, reads = 0
+        if seq < self.first_seq:
+            seq = self.first_seq
+        if self.count == 0 or seq > self.committed_seq:
+            return 0
+        if filter.everything:
+            return self.count_live(seq, self.committed_seq)
+        # The index tells how many there are in all. Those before `seq`, or those behind it, have to be read and counted,
+        # whichever are fewer, and only where a subject lies on both sides.
+        if filter.literal:
+            for subject in set(filter.patterns):
+                entry = self.index.find(subject, <uint32_t> len(<bytes> subject))
+                if entry != NULL and entry.last >= seq:
+                    total += entry.count
+                    reads |= entry.first < seq
+        else:
+            for k in range(self.index.used):
+                entry = &self.index.entries[k]
+                if entry.count and entry.last >= seq and filter.accepts(entry.text, entry.length):
+                    total += entry.count
+                    reads |= entry.first < seq
+        if total == 0:
+            return 0
+        if not reads:
+            return total - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
+        if seq - self.first_seq < self.committed_seq - seq:
+            for k in range(self.index.used):
+                entry = &self.index.entries[k]
+                if entry.count and entry.last < seq and filter.accepts(entry.text, entry.length):
+                    total += entry.count
+            return total - self.count_matching(self.first_seq, seq - 1, filter) \
+                - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
+        return self.count_matching(seq, self.committed_seq, filter)
+
+    def deleted(self):
+        """The sequences between the first and the last message that have none."""
+        cdef list missing = []
+        cdef uint64_t seq = self.first_seq, place, at
+        cdef uint32_t k
+        cdef Segment *segment
+        if self.count == 0:
+            return missing
+        for k in range(self.segment_count):
+            segment = self.segments[k]
+            place = next_place(segment, self.first_seq) if segment.live else segment.count
+            while place < segment.count:
+                if segment.offsets[place]:
+                    at = seq_at(segment, place)
+                    missing.extend(range(seq, at))
+                    seq = at + 1
+                place += 1
+        missing.extend(range(seq, self.last_seq + 1))
+        return missing
+
+
+cdef void clear_buffer(Buffer *buffer) noexcept:
+    buffer.size = 0
+    buffer.part_count = 0
+    buffer.erasure_count = 0
+    if buffer.capacity > KEPT_BUFFER:
+        free(buffer.data)
+        buffer.data = NULL
+        buffer.capacity = 0

@@ -1,0 +1,430 @@
+"""The messages of a log: finding, reading and forgetting them. What is appended, and when, is decided in log.pyx.
+
+    segments   #1 ─ offsets     #2 ─ offsets     #3 ─ offsets          four bytes per message
+                 sealed file      sealed file      active file │ flight │ pending
+                                                     written ──┘        │
+                                                     committed ─────────┘    what is behind is in the log's buffers
+    index      subject ─ count, first, last
+
+A memory store is the same with memory instead of files, and needs no buffers.
+
+To forget a message, its record is read once more: the index needs its subject, the accounting its size. At the head this
+goes in sequence, through a window that reads ahead.
+
+Finding the new first message of a subject. Every record names its predecessor on the same subject, so from the last one
+there is a chain backwards; it takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
+from the old first one is sequential and may be short. So: scan forward for a while, then try the chain, and if it is
+broken (somebody removed a message in the middle of it), scan on.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memmove
+from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
+from posix.unistd cimport close
+
+from headrace.engine.committer cimport Part
+from headrace.engine.files cimport PATH_SIZE, segment_path
+from headrace.engine.record cimport HEAD_SIZE, RecordHead
+from headrace.engine.segments cimport (
+    ABSENT, end_seq, free_segment, next_place, place_of, seq_at,
+)
+from headrace.engine.windows cimport view
+
+cdef uint32_t MOST_OPEN_FILES = 64  # of sealed segments, per log
+cdef uint64_t SCAN_STEPS = 8        # records read in sequence that cost as much as one somewhere else
+
+
+cdef class Watcher:
+    pass
+
+
+cdef class Store(JobOwner):
+    def __dealloc__(self):
+        cdef uint32_t k
+        cdef Segment *following
+        for k in range(self.segment_count):
+            free_segment(self.segments[k])
+        free(self.segments)
+        while self.graveyard != NULL:
+            following = self.graveyard.next_dead
+            free_segment(self.graveyard)
+            self.graveyard = following
+
+    # -- segments -------------------------------------------------------------------------------------------------------
+
+    cdef int add_segment(self, Segment *segment) except -1:
+        cdef void *grown
+        if self.segment_count == self.segment_capacity:
+            grown = realloc(self.segments, (2 * self.segment_capacity + 4) * sizeof(Segment *))
+            if grown == NULL:
+                raise MemoryError
+            self.segments = <Segment **> grown
+            self.segment_capacity = 2 * self.segment_capacity + 4
+        self.segments[self.segment_count] = segment
+        self.segment_count += 1
+        return 0
+
+    cdef void drop_segment(self, uint32_t place) noexcept:
+        """Take a segment out of the list; somebody else frees it."""
+        self.segment_count -= 1
+        memmove(self.segments + place, self.segments + place + 1,
+                (self.segment_count - place) * sizeof(Segment *))
+
+    cdef uint32_t segment_place(self, uint64_t seq) noexcept:
+        """The place of the segment that may hold a sequence: the last one that begins at or before it, else the first."""
+        cdef uint32_t low = 0, high = self.segment_count, middle
+        if high and self.segments[high - 1].base_seq <= seq:
+            return high - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.segments[middle].base_seq <= seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low else 0
+
+    cdef bint is_live(self, uint64_t seq) noexcept:
+        cdef Segment *segment
+        cdef uint32_t place
+        if self.segment_count == 0 or seq < self.first_seq or seq > self.last_seq:
+            return False
+        segment = self.segments[self.segment_place(seq)]
+        place = place_of(segment, seq)
+        return place != ABSENT and segment.offsets[place] != 0
+
+    cdef uint64_t next_live(self, uint64_t seq) noexcept:
+        """The first message at or after a sequence; last_seq + 1 if there is none."""
+        cdef uint32_t k
+        cdef uint64_t place
+        cdef Segment *segment
+        if self.count == 0 or self.segment_count == 0:
+            return self.last_seq + 1
+        for k in range(self.segment_place(seq), self.segment_count):
+            segment = self.segments[k]
+            if segment.live == 0:
+                continue
+            place = next_place(segment, seq)
+            while place < segment.count:
+                if segment.offsets[place]:
+                    return seq_at(segment, place)
+                place += 1
+        return self.last_seq + 1
+
+    # -- reading --------------------------------------------------------------------------------------------------------
+
+    cdef bint read(self, Window window, uint64_t seq, Record *record) except -1:
+        """View a message, committed or not. False: it is not there."""
+        cdef Segment *segment
+        cdef uint32_t place
+        if self.segment_count == 0 or seq < self.first_seq or seq > self.last_seq:
+            return False
+        segment = self.segments[self.segment_place(seq)]
+        place = place_of(segment, seq)
+        if place == ABSENT or segment.offsets[place] == 0:
+            return False
+        return self.load(window, segment, place, record)
+
+    cdef const char *buffered(self, Segment *segment, uint32_t offset) noexcept:
+        """A record that is not in its file so far."""
+        cdef Buffer *buffer
+        cdef Part *part
+        cdef int which
+        cdef uint32_t k
+        for which in range(2):
+            buffer = self.flight if which == 0 else self.pending
+            k = buffer.part_count
+            while k:
+                k -= 1
+                part = &buffer.parts[k]
+                if part.segment == segment and part.offset <= offset < part.offset + part.length:
+                    return buffer.data + part.start + (offset - part.offset)
+        return NULL
+
+    cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1:
+        """View the message at a place of a segment. False: it is damaged, and forgotten from now on."""
+        cdef uint32_t offset = segment.offsets[place]
+        cdef const char *data
+        cdef int good = 0
+        if segment.memory != NULL:
+            view(<const RecordHead *> (segment.memory + offset), record)
+            return True
+        if offset >= segment.written:
+            data = self.buffered(segment, offset)
+            assert data != NULL
+            view(<const RecordHead *> data, record)
+            return True
+        try:
+            if segment.fd < 0:
+                self.open_file(segment)
+            good = window.load(segment, offset, record)
+        except OSError as error:
+            self.damages.append(f"segment {segment.number}: {error}")
+        if good and record.seq == seq_at(segment, place):
+            return True
+        self.lost(segment, place)
+        return False
+
+    cdef int open_file(self, Segment *segment) except -1:
+        """Open a sealed segment, and close another one if there are too many open."""
+        cdef char path[PATH_SIZE]
+        cdef uint32_t k
+        if self.open_files >= MOST_OPEN_FILES:
+            for k in range(self.segment_count):
+                if self.segments[k].fd >= 0 and self.segments[k].sealed \
+                        and self.segments[k].fd != self.fd_in_use():
+                    close(self.segments[k].fd)
+                    self.segments[k].fd = -1
+            self.open_files = 0
+        segment_path(path, self.path, segment.number, b"log")
+        segment.fd = open(path, O_RDWR | O_CLOEXEC)
+        if segment.fd < 0:
+            raise OSError(f"cannot open segment {segment.number}")
+        self.open_files += 1
+        return 0
+
+    cdef int fd_in_use(self) noexcept:
+        """The file of a sealed segment that a job may still sync."""
+        return -1
+
+    cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1:
+        """View the first live and committed message at or after a sequence whose subject passes. False: none."""
+        cdef uint32_t k, p
+        cdef uint64_t place, at, nearest = 0
+        cdef Segment *segment
+        cdef Entry *entry
+        if seq < self.first_seq:
+            seq = self.first_seq
+        if self.count == 0 or seq > self.committed_seq:
+            return False
+        if filter.literal:
+            # The index knows where to begin, or that there is no need to.
+            for p in range(filter.count):
+                entry = self.index.find(filter.compiled[p].text, filter.compiled[p].length)
+                if entry != NULL and entry.last >= seq:
+                    at = entry.first if entry.first > seq else seq
+                    if nearest == 0 or at < nearest:
+                        nearest = at
+            if nearest == 0:
+                return False
+            seq = nearest
+        k = self.segment_place(seq)
+        while k < self.segment_count:
+            segment = self.segments[k]
+            place = next_place(segment, seq) if segment.live else segment.count
+            while place < segment.count:
+                if segment.offsets[place]:
+                    if seq_at(segment, place) > self.committed_seq:
+                        return False
+                    if self.load(window, segment, <uint32_t> place, record) \
+                            and filter.accepts(record.subject, record.subject_length):
+                        return True
+                place += 1
+            k += 1
+        return False
+
+    # -- forgetting -----------------------------------------------------------------------------------------------------
+
+    cdef uint64_t size_of(self, uint32_t subject_length, uint32_t header_length, uint64_t payload_length) noexcept:
+        """What a message counts, as in nats-server: its limits and its figures are in these bytes."""
+        if self.in_memory:
+            return 16 + <uint64_t> subject_length + header_length + payload_length
+        return 30 + <uint64_t> subject_length + payload_length + (4 + <uint64_t> header_length if header_length else 0)
+
+    cdef bint forget(self, Window window, uint64_t seq) except -1:
+        """Take a message out of everything. What is to be written about it is the caller's business."""
+        cdef Record record
+        cdef Segment *segment
+        cdef Watcher watcher
+        cdef uint32_t place
+        if self.segment_count == 0 or seq < self.first_seq or seq > self.last_seq:
+            return False
+        segment = self.segments[self.segment_place(seq)]
+        place = place_of(segment, seq)
+        if place == ABSENT or segment.offsets[place] == 0:
+            return False
+        if not self.load(window, segment, place, &record):
+            return True
+        segment.offsets[place] = 0
+        segment.live -= 1
+        segment.live_bytes -= HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
+        self.count -= 1
+        self.byte_count -= self.size_of(record.subject_length, record.header_length, record.payload_length)
+        if segment != self.active and (segment.live == 0 or 2 * segment.live_bytes < segment.size):
+            self.tidy_due = True
+        if seq <= self.committed_seq:
+            for watcher in self.watchers:
+                if seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length):
+                    watcher.num_pending -= 1
+        self.forget_subject(&record)
+        self.note_removal(seq)
+        return True
+
+    cdef void note_removal(self, uint64_t seq) noexcept:
+        pass
+
+    cdef int forget_subject(self, Record *record) except -1:
+        cdef Entry *entry = self.index.find(record.subject, record.subject_length)
+        if entry == NULL:
+            return 0
+        entry.count -= 1
+        if entry.count == 0:
+            self.index.discard(entry)
+            return 0
+        if record.seq == entry.first:
+            entry.first = record.seq + 1
+            entry.first_stale = True
+        if record.seq == entry.last:
+            if record.previous and self.is_live(record.previous):
+                entry.last = record.previous
+                entry.last_stale = False
+            else:
+                entry.last = record.seq - 1
+                entry.last_stale = True
+        if entry.count == 1:
+            if not entry.last_stale:
+                entry.first = entry.last
+                entry.first_stale = False
+            elif not entry.first_stale:
+                entry.last = entry.first
+                entry.last_stale = False
+        return 0
+
+    cdef int lost(self, Segment *segment, uint32_t place) except -1:
+        """A record is damaged: it counts as removed. Its subject and size are unknown, so they stay in the sums."""
+        cdef uint64_t seq = seq_at(segment, place)
+        cdef Watcher watcher
+        self.damages.append(f"segment {segment.number}: message {seq} at byte {segment.offsets[place]} is damaged")
+        segment.offsets[place] = 0
+        segment.live -= 1
+        self.count -= 1
+        if self.count == 0:
+            self.byte_count = 0
+            self.index.clear()
+        for watcher in self.watchers:
+            if seq >= watcher.next_seq and watcher.num_pending > 0 and watcher.filter.everything:
+                watcher.num_pending -= 1
+        self.note_removal(seq)
+        return 0
+
+    # -- subjects -------------------------------------------------------------------------------------------------------
+
+    cdef bint find_first(self, Entry *entry, uint64_t limit, uint64_t *steps) except -1:
+        """Scan forward from entry.first for at most `limit` messages, moving entry.first along."""
+        cdef Record record
+        cdef uint64_t seq = entry.first if entry.first > self.first_seq else self.first_seq
+        while steps[0] < limit:
+            seq = self.next_live(seq)
+            if seq > self.last_seq:
+                return False
+            steps[0] += 1
+            if self.read(self.reader, seq, &record) and record.subject_length == entry.length \
+                    and memcmp(record.subject, entry.text, entry.length) == 0:
+                entry.first = seq
+                entry.first_stale = False
+                return True
+            seq += 1
+            entry.first = seq
+        return False
+
+    cdef int resolve_first(self, Entry *entry) except -1:
+        """Make entry.first exact. An entry whose messages are all lost to damage loses its count."""
+        cdef Record record
+        cdef uint64_t steps = 0, at, k
+        if not entry.first_stale:
+            return 0
+        if self.find_first(entry, SCAN_STEPS * entry.count, &steps):
+            return 0
+        if not entry.last_stale:
+            at = entry.last
+            for k in range(entry.count - 1):
+                if not self.read(self.probe, at, &record) or record.previous == 0 \
+                        or not self.is_live(record.previous):
+                    break
+                at = record.previous
+            else:
+                entry.first = at
+                entry.first_stale = False
+                return 0
+        if not self.find_first(entry, <uint64_t> -1, &steps):
+            entry.first = entry.last
+            entry.first_stale = False
+        return 0
+
+    cdef int resolve_last(self, Entry *entry) except -1:
+        cdef Record record
+        cdef uint64_t seq = entry.last
+        if not entry.last_stale:
+            return 0
+        while seq >= entry.first and seq >= self.first_seq and seq:
+            if self.is_live(seq) and self.read(self.probe, seq, &record) and record.subject_length == entry.length \
+                    and memcmp(record.subject, entry.text, entry.length) == 0:
+                break
+            seq -= 1
+        entry.last = seq
+        entry.last_stale = False
+        return 0
+
+    # -- counting -------------------------------------------------------------------------------------------------------
+
+    cdef int count_committed(self, uint64_t last) except -1:
+        """Tell the watchers of the messages up to `last`, which are committed now."""
+        cdef uint64_t first = self.committed_seq + 1
+        cdef long long live = -1
+        cdef Watcher watcher
+        for watcher in self.watchers:
+            if watcher.next_seq > last:
+                continue
+            if not watcher.filter.everything:
+                watcher.num_pending += self.count_matching(max(first, watcher.next_seq), last, watcher.filter)
+            elif watcher.next_seq > first:
+                watcher.num_pending += self.count_live(watcher.next_seq, last)
+            else:
+                if live < 0:
+                    live = self.count_live(first, last)
+                watcher.num_pending += live
+        return 0
+
+    cdef long long count_live(self, uint64_t first, uint64_t last) noexcept:
+        cdef uint32_t k
+        cdef uint64_t place
+        cdef long long live = 0
+        cdef Segment *segment
+        if self.segment_count == 0 or first > last:
+            return 0
+        for k in range(self.segment_place(first), self.segment_count):
+            segment = self.segments[k]
+            if segment.live == 0:
+                continue
+            if segment.base_seq > last:
+                break
+            if first <= segment.base_seq and end_seq(segment) <= last + 1:
+                live += segment.live
+                continue
+            place = next_place(segment, first)
+            while place < segment.count and seq_at(segment, place) <= last:
+                live += segment.offsets[place] != 0
+                place += 1
+        return live
+
+    cdef long long count_matching(self, uint64_t first, uint64_t last, Filter filter) except -1:
+        """Read them all and count."""
+        cdef Record record
+        cdef uint32_t k
+        cdef uint64_t place
+        cdef long long matching = 0
+        cdef Segment *segment
+        if self.segment_count == 0 or first > last:
+            return 0
+        k = self.segment_place(first)
+        while k < self.segment_count:
+            segment = self.segments[k]
+            place = next_place(segment, first)
+            while place < segment.count and seq_at(segment, place) <= last:
+                if segment.offsets[place] and self.load(self.reader, segment, <uint32_t> place, &record):
+                    matching += filter.accepts(record.subject, record.subject_length)
+                place += 1
+            if place < segment.count:
+                break
+            k += 1
+        return matching

@@ -1,0 +1,93 @@
+"""Windows: a reader's buffer of the file it is reading.
+
+Messages are mostly read in sequence, so a window reads ahead, and the next records cost no system call. A record is
+served only if its checksum is right: what the disk did to it since it was written is found out here. (CRC-32C by the
+processor's own instruction takes about 20 ns for a small record.)
+
+`pread` into memory of ours, and not a mapping of the file: where a mapped page cannot be read, the process dies.
+"""
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from posix.unistd cimport pread
+
+from headrace.engine.record cimport HEAD_SIZE, MESSAGE, RecordHead, is_intact, is_well_formed, prepare_crc32c
+
+prepare_crc32c()
+
+
+cdef class Window:
+    def __cinit__(self, size_t ahead=65536):
+        self.ahead = ahead if ahead > HEAD_SIZE else HEAD_SIZE
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cpdef void release(self) noexcept:
+        free(self.data)
+        self.data = NULL
+        self.capacity = 0
+        self.size = 0
+
+    cdef int load(self, Segment *segment, uint32_t offset, Record *record) except -1:
+        """View the message at `offset` of a file. 0: it is damaged. Raises OSError if it cannot be read."""
+        cdef const RecordHead *head
+        cdef size_t wanted = HEAD_SIZE
+        if segment.number != self.number or segment.salt != self.salt:
+            self.size = 0
+            self.number = segment.number
+            self.salt = segment.salt
+        # At most twice: the head first, then the whole record if it is longer than what was read.
+        while True:
+            if offset < self.start or offset + wanted > self.start + self.size:
+                self._fill(segment, offset, wanted)
+                if self.size < wanted:
+                    return 0
+            head = <const RecordHead *> (self.data + (offset - self.start))
+            if head.length <= wanted:
+                break
+            if head.length > segment.written - offset:
+                return 0
+            wanted = head.length
+        if not is_well_formed(head, wanted) or head.kind != MESSAGE or not is_intact(head, segment.salt):
+            return 0
+        view(head, record)
+        return 1
+
+    cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1:
+        cdef size_t size = wanted if wanted > self.ahead else self.ahead
+        cdef Py_ssize_t got
+        if size > segment.written - offset:
+            size = segment.written - offset
+        self.size = 0
+        self.start = offset
+        if size > self.capacity or self.capacity > 4 * self.ahead and size <= self.ahead:
+            free(self.data)
+            self.capacity = 0
+            self.data = <char *> malloc(size if size > self.ahead else self.ahead)
+            if self.data == NULL:
+                raise MemoryError
+            self.capacity = size if size > self.ahead else self.ahead
+        while self.size < size:
+            got = pread(segment.fd, self.data + self.size, size - self.size, offset + self.size)
+            if got < 0:
+                if errno == EINTR:
+                    continue
+                raise OSError(errno, "cannot read a segment")
+            if got == 0:
+                break
+            self.size += got
+        return 0
+
+
+cdef void view(const RecordHead *head, Record *record) noexcept:
+    record.seq = head.seq
+    record.time = head.time
+    record.previous = head.previous
+    record.subject = <const char *> head + HEAD_SIZE
+    record.subject_length = head.subject_length
+    record.headers = record.subject + head.subject_length
+    record.header_length = head.header_length
+    record.payload = record.headers + head.header_length
+    record.payload_length = head.length - HEAD_SIZE - head.subject_length - head.header_length

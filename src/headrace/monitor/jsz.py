@@ -1,0 +1,155 @@
+"""/jsz: streams and consumers, as much of them as was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.broker.info import GLOBAL_ACCOUNT
+from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.monitor.formats import format_time
+from headrace.monitor.jetstream import (
+    NO_CONFIG,
+    NO_STATS,
+    describe_config,
+    describe_limits,
+    describe_stats,
+    used_bytes,
+)
+from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
+from headrace.monitor.subscriptions import DEFAULT_LIST_SIZE
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+    from headrace.streams.stream import Stream
+
+NO_LIMIT = 2**64 - 1  # -1 as nats-server prints it here
+NOT_LEADER = "filtered response: not leader"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A query that has been read."""
+
+    account: str
+    accounts: bool
+    streams: bool
+    consumers: bool
+    config: bool
+    offset: int
+    limit: int
+    leader_only: bool
+    raft: bool
+
+
+def answer_jsz(context: Context, query: Query) -> Answer:
+    context.request_counts["/jsz"] += 1
+    asked = read_query(query)
+    document: dict[str, Any] = {"server_id": context.broker.server_id, "now": format_time(time.time_ns())}
+    jetstream = context.jetstream
+    if jetstream is None:
+        if asked.leader_only:
+            raise BadQuery(NOT_LEADER)
+        return answer_document(
+            NO_STATS | document | {"disabled": True, "config": NO_CONFIG} | _count([], asked) | {"total": 0}
+        )
+    document |= {
+        "config": describe_config(jetstream.options),
+        "limits": describe_limits(jetstream.options),
+        **_count(list(jetstream.streams.values()), asked),
+    }
+    if is_account_wanted(asked):
+        document["account_details"] = [describe_account(context, jetstream, asked)]
+    return answer_document(describe_stats(jetstream) | document | {"total": 1})
+
+
+def read_query(query: Query) -> Asked:
+    """Raises BadQuery for the first value that cannot be read, in the order of nats-server."""
+    accounts = decode_bool(query, "accounts")
+    streams = decode_bool(query, "streams")
+    consumers = decode_bool(query, "consumers")
+    decode_bool(query, "direct-consumers")  # those of mirrors and sources: there are none here
+    config = decode_bool(query, "config")
+    offset, limit = decode_int(query, "offset"), decode_int(query, "limit")
+    leader_only, raft = decode_bool(query, "leader-only"), decode_bool(query, "raft")
+    decode_bool(query, "stream-leader-only")  # a single server leads all its streams
+    account = query.get("acc", "")
+    streams = streams or consumers
+    return Asked(
+        account=account,
+        accounts=accounts or (streams and not account),
+        streams=streams,
+        consumers=consumers,
+        config=config,
+        offset=max(offset, 0),
+        limit=limit or DEFAULT_LIST_SIZE,
+        leader_only=leader_only,
+        raft=raft,
+    )
+
+
+def is_account_wanted(asked: Asked) -> bool:
+    """There is one account. It is on the first page, and a negative limit is none."""
+    if asked.account == GLOBAL_ACCOUNT:
+        return True
+    return asked.accounts and (asked.limit < 0 or asked.offset == 0)
+
+
+def _count(streams: list[Stream], asked: Asked) -> dict[str, int]:
+    consumers = sum(len(stream.consumers) for stream in streams)
+    counted = {"streams": len(streams)}
+    if asked.raft and streams:
+        counted["streams_leader"] = len(streams)
+    counted["consumers"] = consumers
+    if asked.raft and consumers:
+        counted["consumers_leader"] = consumers
+    counted["messages"] = sum(stream.log.count for stream in streams)
+    counted["bytes"] = sum(stream.log.byte_count for stream in streams)
+    return counted
+
+
+def describe_account(context: Context, jetstream: JetStream, asked: Asked) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": GLOBAL_ACCOUNT,
+        "id": GLOBAL_ACCOUNT,
+        "memory": used_bytes(jetstream, "memory"),
+        "storage": used_bytes(jetstream, "file"),
+        "reserved_memory": NO_LIMIT,
+        "reserved_storage": NO_LIMIT,
+        "accounts": 0,
+        "ha_assets": 0,
+        "api": {"level": 0, "total": jetstream.api_total, "errors": jetstream.api_errors},
+    }
+    if asked.streams and jetstream.streams:
+        leader = context.broker.info.server_name
+        streams = list(jetstream.streams.values())  # a copy: they come and go while the answer is sent
+        described["stream_detail"] = (describe_stream(stream, leader, asked) for stream in streams)
+    return described
+
+
+def describe_stream(stream: Stream, leader: str, asked: Asked) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": stream.name,
+        "created": format_time(stream.created),
+        "cluster": {"leader": leader},
+    }
+    if asked.config:
+        described["config"] = msgspec.to_builtins(stream.config)
+    described["state"] = msgspec.to_builtins(stream.state())
+    if asked.consumers and stream.consumers:
+        described["consumer_detail"] = list(_describe_consumers(stream, asked))
+    if mirror := stream.ingest.mirror_info():
+        described["mirror"] = msgspec.to_builtins(mirror)
+    if sources := stream.ingest.sources_info():
+        described["sources"] = msgspec.to_builtins(sources)
+    return described
+
+
+def _describe_consumers(stream: Stream, asked: Asked) -> Iterator[dict[str, Any]]:
+    for consumer in list(stream.consumers.values()):
+        described = msgspec.to_builtins(consumer.info())
+        if not asked.config:
+            described.pop("config", None)
+        yield described

@@ -1,0 +1,379 @@
+"""A consumer: one reader's place in a stream, on behalf of many clients.
+
+    requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
+    acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
+
+This file puts the parts together, starts and stops them, and hands every event to the part that it
+concerns. The engine calls in for batches: `wake` after a group was committed or a full receiver has room,
+acknowledgements once per tick. All deadlines share one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from headrace.engine.cursor import Cursor
+from headrace.engine.sinks import AckInbox, InboxMessage
+from headrace.streams import consumer_store
+from headrace.streams import headers as header_block
+from headrace.streams.acks import Ack, Acks
+from headrace.streams.advisories import Advisories
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumer_alarm import Alarm
+from headrace.streams.consumer_core import Core
+from headrace.streams.consumer_idle import Idleness, stamp_threshold
+from headrace.streams.consumer_info import ConsumerInfo
+from headrace.streams.consumer_replay import Replay
+from headrace.streams.consumer_report import describe
+from headrace.streams.consumer_reset import on_reset_request
+from headrace.streams.consumer_source import Source
+from headrace.streams.consumer_start import find_start, make_filter
+from headrace.streams.consumer_state import ConsumerState, reconcile, restore, snapshot
+from headrace.streams.consumer_writer import StateWriter
+from headrace.streams.pull import PullDelivery
+from headrace.streams.pull_status import status
+from headrace.streams.push import PushDelivery
+from headrace.streams.redelivery import Redelivery
+
+if TYPE_CHECKING:
+    from headrace.streams.stream import Stream
+
+RESTORED_CHECK = 500_000_000
+"""Nanoseconds after a start until what was pending before is looked at, if it is not due earlier."""
+
+
+class Consumer:
+    """`state` is what the disk had, None for a new one. The configuration has its defaults and is checked."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        created: int,
+        state: ConsumerState | None = None,
+    ) -> None:
+        jetstream = stream.jetstream
+        self.stream = stream
+        self.name = name
+        self.created = created
+        self.is_closed = False
+        stamp_threshold(config)
+        self._hub, self._interest = jetstream.hub, jetstream.interest
+        alarm = Alarm(jetstream.now, self._on_alarm)
+        advisories = Advisories(
+            jetstream.client, jetstream.now, stream=stream.name, consumer=name, domain=jetstream.domain
+        )
+        self.core = Core(
+            stream=stream.name,
+            name=name,
+            config=config,
+            client=jetstream.client,
+            log=stream.log,
+            cursor=self._make_cursor(config),
+            alarm=alarm,
+            advisories=advisories,
+            now=jetstream.now,
+            changed=self._on_change,
+            acknowledged=None if stream.config.retention == "limits" else self._on_acknowledged,
+            warn=jetstream.log.warn,
+        )
+        self._writer = self._make_writer()
+        self.source = Source(self.core, self._find_start(state))
+        self.redelivery = Redelivery(self.core)
+        replay = Replay(self.core)
+        self.delivery: PullDelivery | PushDelivery
+        if config.deliver_subject:
+            burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else self._hub.max_payload
+            self.delivery = PushDelivery(self.core, self.source, replay, burst=burst)
+        else:
+            self.delivery = PullDelivery(self.core, self.source, replay)
+        self.acks = Acks(self.core, pump=self.delivery.pump, pull=self._on_pull)
+        self.idleness = Idleness(self.core, self.delivery, self.redelivery, self._expire)
+        self._ack_inbox: AckInbox | None = None
+        self._subscriptions: list[int] = []
+
+    @property
+    def config(self) -> ConsumerConfig:
+        return self.core.config
+
+    @property
+    def is_push(self) -> bool:
+        return isinstance(self.delivery, PushDelivery)
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""
+        core, prefix = self.core, f"{self.stream.name}.{self.name}"
+        core.log.add_watcher(core.cursor)
+        if core.config.ack_policy not in ("none", "flow_control"):
+            self._ack_inbox = AckInbox(self._hub, self._interest, self._on_acks)
+            self._ack_inbox.subscribe(f"$JS.ACK.{prefix}.*.*.*.*.*".encode(), None, b"1")
+        subscribe = core.client.subscribe
+        self._subscriptions = [
+            subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{prefix}".encode(), self._on_next),
+            subscribe(
+                f"$JS.API.CONSUMER.RESET.{prefix}".encode(), lambda message: on_reset_request(self, message)
+            ),
+        ]
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.on_active = self.idleness.on_active  # type: ignore[method-assign]
+            if self.delivery.flow is not None:
+                self._subscriptions.append(subscribe(f"$JS.FC.{prefix}.*".encode(), self._on_flow_control))
+            self.delivery.start()
+        self.idleness.configure()
+        self._schedule_pause()
+        if core.ledger.pending:
+            core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
+        self._on_change()
+        # the answer to whoever created it goes first
+        asyncio.get_running_loop().call_soon(self.wake)
+
+    def stop(self) -> None:
+        """End, but keep the state for the next start."""
+        self._close(keep=True)
+
+    def delete(self) -> None:
+        """End, and be forgotten by the stream. The files are left to `consumer_store.remove`."""
+        if self.is_closed:
+            return
+        self.core.advisories.deleted()
+        if isinstance(self.delivery, PullDelivery):
+            self.delivery.release_all()
+        self._close(keep=False)
+        self.stream.consumers.pop(self.name, None)
+        self.stream.on_consumer_gone()
+
+    def _expire(self) -> None:
+        """Nobody has used it for long enough."""
+        self.delete()
+        self.remove_files()
+
+    def remove_files(self) -> asyncio.Future[None] | None:
+        """They are out of the way of another consumer at once, and off the disk when the future is done."""
+        if self.directory is None:
+            return None
+        retired = consumer_store.retire(self.directory)
+        return asyncio.get_running_loop().run_in_executor(None, consumer_store.remove, retired)
+
+    def _close(self, *, keep: bool) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        core = self.core
+        core.alarm.stop()
+        for handle in self._subscriptions:
+            core.client.unsubscribe(handle)
+        if self._ack_inbox is not None:
+            self._ack_inbox.unsubscribe_all()
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.stop()
+        core.log.remove_watcher(core.cursor)
+        core.cursor.release()
+        if self._writer is not None:
+            self._writer.close(keep=keep)
+
+    def _make_cursor(self, config: ConsumerConfig) -> Cursor:
+        cursor = Cursor(
+            self._hub,
+            self._interest,
+            self.stream.log,
+            make_filter(config),
+            self.wake,
+            ack_prefix=f"$JS.ACK.{self.stream.name}.{self.name}.".encode(),
+            headers_only=config.headers_only,
+        )
+        # without acknowledgements only a stream that waits for deliveries needs to know them one by one
+        cursor.track = config.ack_policy != "none" or self.stream.config.retention != "limits"
+        return cursor
+
+    def _make_writer(self) -> StateWriter | None:
+        directory = self.directory
+        if directory is None:
+            return None
+        path = os.path.join(directory, consumer_store.STATE)
+        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn)
+
+    @property
+    def directory(self) -> str | None:
+        """None for a consumer that lives in memory only."""
+        if self.stream.directory is None or self.config.mem_storage or self.config.direct:
+            return None
+        return consumer_store.consumer_directory(self.stream.directory, self.name)
+
+    def _find_start(self, state: ConsumerState | None) -> list[int]:
+        """Set cursor and ledger to where the consumer begins, or was. Returns the start list."""
+        core, log = self.core, self.core.log
+        if state is None:
+            start, start_list = find_start(core.config, log, self.stream.config.max_msgs_per_subject)
+            before = start_list[0] - 1 if start_list else start - 1
+            core.cursor.next_seq = start
+            core.ledger.start(before)
+            return start_list
+        ahead = state.delivered_stream
+        if reconcile(state, log.last_seq):
+            core.warn(
+                f"JetStream consumer '$G > {core.stream} > {core.name}' delivered sequence {ahead} "
+                f"past last stream sequence of {log.last_seq}"
+            )
+        restore(core.ledger, state)
+        core.ledger.drop_below(log.first_seq)
+        core.cursor.next_seq = max(core.ledger.delivered_stream + 1, log.first_seq, 1)
+        core.cursor.delivered_seq = core.ledger.delivered_consumer
+        return []
+
+    # -- events
+
+    def wake(self) -> None:
+        """Messages were committed, or a receiver that was full has room."""
+        if not self.is_closed:
+            self.delivery.pump()
+
+    def _on_acks(self, acks: list[Ack]) -> None:
+        if self.is_closed:
+            return
+        if self.config.inactive_threshold:
+            self.idleness.note_ack()
+        self.acks.on_acks(acks)
+
+    def _on_next(self, message: InboxMessage) -> None:
+        if not message.reply or self.is_closed:
+            return
+        if self.is_push:
+            self.core.send_status(message.reply, status(409, "Consumer is push based"))
+        elif header_block.is_level_too_high(message.headers):
+            self.core.send_status(message.reply, status(412, "Required Api Level"))
+        else:
+            self._on_pull(message.reply, message.payload)
+
+    def _on_pull(self, reply: bytes, payload: bytes) -> None:
+        if isinstance(self.delivery, PullDelivery):
+            if reply:
+                self.delivery.on_request(reply, payload)
+        else:
+            self.core.send_status(reply, status(409, "Consumer is push based"))
+
+    def _on_flow_control(self, message: InboxMessage) -> None:
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.on_flow_control(message.subject, message.headers, self.acks)
+
+    def _on_acknowledged(self, seq: int) -> None:
+        self.stream.on_acknowledged(seq)
+
+    def _on_change(self) -> None:
+        if self._writer is not None:
+            self._writer.changed()
+
+    def _on_alarm(self, kind: str) -> None:
+        delivery = self.delivery
+        if kind == "acks":
+            if self.redelivery.check():
+                delivery.pump()
+        elif kind == "idle":
+            self.idleness.check()
+        elif kind == "pull" and isinstance(delivery, PullDelivery):
+            delivery.expire(end_of_stream=True)
+        elif kind == "pin" and isinstance(delivery, PullDelivery):
+            delivery.pins.unpin(self.config.priority_groups[0], "timeout")
+            delivery.pump()
+        elif kind == "heartbeat" and isinstance(delivery, PushDelivery):
+            delivery.beat()
+        elif kind == "pause":
+            self.core.advisories.paused(self.core.pause_until)
+            delivery.pump()
+        else:  # "rate", "replay"
+            delivery.pump()
+
+    def _schedule_pause(self) -> None:
+        self.core.alarm.clear("pause")
+        if self.core.is_paused:
+            self.core.alarm.set("pause", self.core.pause_until)
+
+    # -- changes
+
+    def update(self, config: ConsumerConfig) -> None:
+        """Take over a configuration that was checked against the old one."""
+        core, old = self.core, self.core.config
+        if config.inactive_threshold != old.inactive_threshold:
+            stamp_threshold(config)
+        if isinstance(self.delivery, PushDelivery) and config.deliver_subject != old.deliver_subject:
+            self.redelivery.expire_all()
+            self.delivery.stop()
+            core.config = config
+            self.delivery.configure()
+            self.delivery.start()
+        core.config = config
+        if isinstance(self.delivery, PushDelivery) and config.rate_limit_bps != old.rate_limit_bps:
+            self.delivery.configure()
+        core.cursor.headers_only = config.headers_only
+        if config.inactive_threshold != old.inactive_threshold:
+            self.idleness.configure()
+        if core.ledger.pending and config.ack_wait != old.ack_wait:
+            self.redelivery.check()
+        if config.pause_until != old.pause_until:
+            self._schedule_pause()
+            core.advisories.paused(core.pause_until)
+        if make_filter(config).patterns != make_filter(old).patterns:
+            self._change_filter()
+        self.delivery.pump()
+
+    def _change_filter(self) -> None:
+        cursor = self.core.cursor
+        self.core.log.remove_watcher(cursor)
+        cursor.filter = make_filter(self.config)
+        self.core.log.add_watcher(cursor)
+        self.stream.on_consumer_gone()
+
+    def begin_at(self, seq: int) -> None:
+        """Start anew at that sequence: nothing is pending, consumer sequences begin at 1."""
+        core = self.core
+        core.ledger.start(seq - 1)
+        self.source.start_list.clear()
+        core.log.remove_watcher(core.cursor)
+        core.cursor.next_seq = seq
+        core.cursor.delivered_seq = 0
+        core.log.add_watcher(core.cursor)
+        core.changed()
+        self.stream.on_consumer_gone()
+        self.delivery.pump()
+
+    def unpin(self, group: str) -> None:
+        if isinstance(self.delivery, PullDelivery):
+            self.delivery.pins.unpin(group, "admin")
+            self.delivery.pump()
+
+    def on_purge(self) -> None:
+        """Messages were purged or deleted: forget what was pending of them."""
+        core, ledger, log = self.core, self.core.ledger, self.core.log
+        gone = [seq for seq in ledger.pending if log.get(seq) is None]
+        for seq in gone:
+            ledger.acknowledge(seq)
+            ledger.last_ack = core.now()
+        for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
+            del ledger.redelivered[seq]
+        core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
+        if not ledger.pending and log.first_seq:
+            ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
+            ledger.close_gap()
+        core.changed()
+        if gone:
+            self.delivery.pump()
+
+    # -- questions
+
+    def needs(self, seq: int, subject: bytes) -> bool:
+        """Whether the stream must keep the message for this consumer."""
+        ledger, cursor = self.core.ledger, self.core.cursor
+        if not cursor.filter.matches(subject):
+            return False
+        if seq in ledger.redelivered:
+            return True  # also if it was given up: somebody may want to look at it
+        if self.config.ack_policy == "explicit":
+            return seq >= cursor.next_seq or seq in ledger.pending
+        return seq > ledger.floor[1]
+
+    def info(self) -> ConsumerInfo:
+        return describe(self)

@@ -1,0 +1,143 @@
+"""The ledger of a consumer: what it has delivered, what is acknowledged, what must be delivered again.
+
+    1 2 3 4 5 6 7 8 9        stream sequences
+    a a a P a P . . .        a: acknowledged, P: pending, '.': not delivered yet
+        ^floor    ^delivered
+
+The floor is the end of the unbroken run of acknowledged messages. It is worked out when somebody asks: an
+acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one
+pop from a dict, in whatever order they arrive.
+
+`pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of
+delivery in nanoseconds). It stays in the order of these times, because whoever renews one takes it out and
+puts it back at the end. Delays asked for with a negative acknowledgement are kept in `delayed`, apart from
+that order.
+
+Nothing here sends or waits; consumers tell it what happened and what time it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+Pending = dict[int, tuple[int, int]]
+
+
+class Ledger:
+    def __init__(self, pending: Pending) -> None:
+        self.pending = pending
+        self.redelivered: dict[int, int] = {}
+        """How often a message was delivered again. It stays after the last try, until the message is gone."""
+        self.queue: dict[int, None] = {}
+        """To be delivered again as soon as somebody can take it, in this order."""
+        self.delayed: dict[int, int] = {}
+        """When a message is due that was refused with a delay."""
+        self.delivered_consumer = 0
+        self.delivered_stream = 0
+        self._floor_consumer = 0
+        self._floor_stream = 0
+        self._floor_moved = False
+        self.last_delivery = 0
+        self.last_ack = 0
+
+    def start(self, stream_seq: int) -> None:
+        """Begin, or begin anew, right after this stream sequence."""
+        self.pending.clear()
+        self.redelivered.clear()
+        self.queue.clear()
+        self.delayed.clear()
+        self.delivered_consumer = 0
+        self.delivered_stream = stream_seq
+        self.set_floor(0, stream_seq)
+        self.last_delivery = self.last_ack = 0
+
+    @property
+    def floor(self) -> tuple[int, int]:
+        """Consumer and stream sequence up to which everything is acknowledged."""
+        if self._floor_moved:
+            oldest = min(self.pending)
+            self.set_floor(self.pending[oldest][0] - 1, oldest - 1)
+        return self._floor_consumer, self._floor_stream
+
+    def set_floor(self, consumer_seq: int, stream_seq: int) -> None:
+        self._floor_consumer, self._floor_stream = consumer_seq, stream_seq
+        self._floor_moved = False
+
+    def close_gap(self) -> None:
+        """Nothing is pending: everything that was delivered is acknowledged."""
+        self.set_floor(self.delivered_consumer, self.delivered_stream)
+
+    def move_floor(self, consumer_seq: int) -> None:
+        """A message with this consumer sequence has just left `pending`."""
+        if not self.pending:
+            self.close_gap()
+        elif consumer_seq == self._floor_consumer + 1:
+            self._floor_moved = True
+
+    def acknowledge(self, stream_seq: int) -> int:
+        """Forget one message. Returns its consumer sequence, 0 if it was not pending."""
+        entry = self.pending.pop(stream_seq, None)
+        if self.redelivered:
+            self.redelivered.pop(stream_seq, None)
+        if self.queue:
+            self.queue.pop(stream_seq, None)
+        if self.delayed:
+            self.delayed.pop(stream_seq, None)
+        if entry is None:
+            return 0
+        self.move_floor(entry[0])
+        return entry[0]
+
+    def acknowledge_up_to(self, stream_seq: int, consumer_seq: int) -> list[int]:
+        """Forget this message and all before it. Returns those that were pending."""
+        gone = []
+        for seq in self.pending:
+            if seq <= stream_seq:
+                gone.append(seq)
+            elif not self.redelivered:
+                break  # in the order of the stream, as long as nothing was delivered again
+        for seq in gone:
+            del self.pending[seq]
+            self.redelivered.pop(seq, None)
+            self.queue.pop(seq, None)
+            self.delayed.pop(seq, None)
+        self.set_floor(consumer_seq, stream_seq)
+        return gone
+
+    def give_up(self, stream_seq: int) -> None:
+        """Deliver it no more though nobody acknowledged it. `redelivered` keeps it, the floor stays."""
+        _ = self.floor  # while the oldest one is still there
+        self.pending.pop(stream_seq, None)
+        self.queue.pop(stream_seq, None)
+        self.delayed.pop(stream_seq, None)
+
+    def renew(self, stream_seq: int, now: int) -> bool:
+        """The time to acknowledge starts again. False if it is not pending."""
+        entry = self.pending.pop(stream_seq, None)
+        if entry is None:
+            return False
+        self.delayed.pop(stream_seq, None)
+        self.pending[stream_seq] = (entry[0], now)
+        return True
+
+    def delay(self, stream_seq: int, due: int) -> None:
+        self.queue.pop(stream_seq, None)
+        self.delayed[stream_seq] = due
+
+    def deliveries(self, stream_seq: int) -> int:
+        return max(1, self.redelivered.get(stream_seq, 0))
+
+    def in_time_order(self) -> Iterator[tuple[int, int, int]]:
+        """Stream sequence, consumer sequence and time of everything pending but the delayed, oldest first."""
+        for seq, (consumer_seq, time) in self.pending.items():
+            if seq not in self.delayed:
+                yield seq, consumer_seq, time
+
+    def drop_below(self, stream_seq: int) -> bool:
+        """Forget what is pending below: the stream has lost it. True if there was something."""
+        gone = [seq for seq in self.pending if seq < stream_seq]
+        for seq in gone:
+            self.acknowledge(seq)
+        for seq in [seq for seq in self.redelivered if seq < stream_seq]:
+            del self.redelivered[seq]
+        return bool(gone)

@@ -1,0 +1,58 @@
+"""Reset: a consumer begins anew, after its ack floor or at a sequence that its deliver policy allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.engine.sinks import InboxMessage
+from headrace.streams import headers
+from headrace.streams.config import Wire
+from headrace.streams.consumer_info import with_versions
+from headrace.streams.consumer_json import unmarshal
+from headrace.streams.errors import ApiError, api_error
+from headrace.streams.formats import parse_time
+from headrace.streams.wire_types import Uint64
+
+if TYPE_CHECKING:
+    from headrace.streams.consumer import Consumer
+
+TYPE = "io.nats.jetstream.api.v1.consumer_reset_response"
+
+
+class ResetRequest(Wire):
+    go_name = "JSApiConsumerResetRequest"
+    seq: Uint64 = 0
+
+
+def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
+    """Consumers subscribe these themselves: asking one that is not there finds no responder."""
+    if not message.reply:
+        return
+    try:
+        if headers.is_level_too_high(message.headers):
+            raise api_error("required_api_level")
+        request = unmarshal(message.payload, ResetRequest) if message.payload else ResetRequest()
+        seq = _find_sequence(consumer, request.seq)
+        consumer.begin_at(seq)
+        info = msgspec.to_builtins(with_versions(consumer.info()))
+        answer = {"type": TYPE, **info, "reset_seq": seq}
+    except ApiError as error:
+        answer = {"type": TYPE, "error": error.body, "reset_seq": 0}
+    consumer.core.client.publish(message.reply, msgspec.json.encode(answer))
+
+
+def _find_sequence(consumer: Consumer, seq: int) -> int:
+    config, log = consumer.config, consumer.core.log
+    if seq == 0:
+        return consumer.core.ledger.floor[1] + 1
+    if config.deliver_policy == "by_start_sequence":
+        if seq < config.opt_start_seq:
+            raise api_error("consumer_invalid_reset", err="below start seq")
+    elif config.deliver_policy == "by_start_time":
+        if seq < log.seek_time(parse_time(config.opt_start_time or "")):
+            raise api_error("consumer_invalid_reset", err="below start time")
+    elif config.deliver_policy != "all":
+        raise api_error("consumer_invalid_reset", err="not allowed")
+    return seq

@@ -1,0 +1,83 @@
+"""The directory of a consumer: `meta.json` with its configuration, `state` with how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+import msgspec
+
+from headrace.streams import consumer_state, files
+from headrace.streams.advisories import random_id
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumer_state import ConsumerState
+from headrace.streams.errors import StoreError
+
+STATE = "state"
+CONSUMERS = "consumers"
+
+
+class ConsumerMeta(msgspec.Struct):
+    name: str
+    created: int
+    config: ConsumerConfig
+
+
+@dataclass
+class Recovered:
+    """A consumer as the disk knows it. `problem` says what was damaged; then the state is missing."""
+
+    meta: ConsumerMeta
+    state: ConsumerState | None
+    problem: str = ""
+
+
+def consumer_directory(stream_directory: str, name: str) -> str:
+    return files.child_directory(os.path.join(stream_directory, CONSUMERS), name)
+
+
+def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
+    """Blocks until it is on disk. Raises OSError."""
+    directory = consumer_directory(stream_directory, meta.name)
+    files.make_directory(directory)
+    files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
+
+
+def retire(directory: str) -> str:
+    """Give the directory a name that recovery deletes. Does not wait for the disk; `remove` does."""
+    parent, name = os.path.split(directory)
+    retired = os.path.join(parent, f"{files.DELETED_PREFIX}{name}-{random_id(8)}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(directory, retired)
+    return retired
+
+
+def remove(retired: str) -> None:
+    """After this it is gone even if the server is killed. Blocks."""
+    with contextlib.suppress(OSError):
+        files.sync_directory(os.path.dirname(retired))
+    files.remove_tree(retired)
+
+
+def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
+    """All consumers of a stream, and a line for each one that cannot be read. Nothing is deleted."""
+    recovered, problems = [], []
+    parent = os.path.join(stream_directory, CONSUMERS)
+    for name in files.list_directory(parent):
+        directory = os.path.join(parent, name)
+        try:
+            body = files.read_checked(os.path.join(directory, files.META))
+            meta = msgspec.json.decode(body, type=ConsumerMeta)
+        except (StoreError, msgspec.MsgspecError) as error:
+            problems.append(f"consumer {name!r} is left alone: {error}")
+            continue
+        recovered.append(_load_state(meta, os.path.join(directory, STATE)))
+    return recovered, problems
+
+
+def _load_state(meta: ConsumerMeta, path: str) -> Recovered:
+    try:
+        return Recovered(meta, consumer_state.read(path))
+    except (ValueError, OSError) as error:
+        return Recovered(meta, None, f"consumer {meta.name!r} begins anew: {error}")

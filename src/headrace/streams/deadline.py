@@ -1,0 +1,48 @@
+"""One point in time at which something is to be done: a timer of the event loop that follows the wall clock.
+
+The loop's timers count on a clock of their own. If the wall clock is set, a message that expires at a time
+of day is due sooner or later than its timer says. So the timer rings at least once a minute, and whoever it
+rings for looks at the clock and sets it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.streams.formats import NANOSECONDS, now
+
+LONGEST_WAIT_SECONDS = 60.0
+
+
+class Deadline:
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._time = 0
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, time: int) -> None:
+        """Ring at that time (nanoseconds), or soon if it has passed. An earlier one that is set stays."""
+        if self._timer is not None:
+            if self._time <= time:
+                return
+            self._timer.cancel()
+        self._time = time
+        delay = min(max(time - now(), 0) / NANOSECONDS, LONGEST_WAIT_SECONDS)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def clear(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if now() < self._time:
+            self.set(self._time)
+        else:
+            self._ring()

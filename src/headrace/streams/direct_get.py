@@ -1,0 +1,209 @@
+"""Direct get: messages straight from a stream, with their place in headers instead of in JSON.
+
+`$JS.API.DIRECT.GET.<stream>` takes a request, `$JS.API.DIRECT.GET.<stream>.<subject>` asks for the last
+message of a subject. A request may ask for several: then a message without payload and with status 204
+ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue group picks who does.
+"""
+
+from __future__ import annotations
+
+from headrace.broker.internal import InternalClient
+from headrace.engine.filters import Filter
+from headrace.engine.log import Log, Stored
+from headrace.engine.sinks import InboxMessage
+from headrace.streams import headers
+from headrace.streams.errors import ApiError
+from headrace.streams.formats import format_time, parse_time
+from headrace.streams.json_requests import decode
+from headrace.streams.message_requests import MessageGetRequest
+from headrace.subjects.grammar import encode
+
+QUEUE = b"_sys_"
+SUBJECT = b"$JS.API.DIRECT.GET."
+SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
+MOST_MULTI_RESULTS = 1024
+EVERYTHING = Filter(())
+
+
+class DirectGet:
+    """Answers for one stream. `max_bytes` is how much one request gets if it asks for no less."""
+
+    def __init__(self, name: str, log: Log, client: InternalClient, max_bytes: int) -> None:
+        self._name = name.encode()
+        self._log = log
+        self._client = client
+        self._max_bytes = max_bytes
+        self._subscriptions: dict[str, tuple[int, int]] = {}
+
+    def serve(self, names: set[str]) -> None:
+        """Answer for streams of these names, and no others."""
+        for name in set(self._subscriptions) - names:
+            for handle in self._subscriptions.pop(name):
+                self._client.unsubscribe(handle)
+        for name in names - set(self._subscriptions):
+            subject = SUBJECT + name.encode()
+            self._subscriptions[name] = (
+                self._client.subscribe(subject, self.on_request, queue=QUEUE),
+                self._client.subscribe(subject + b".>", self.on_last_by_subject, queue=QUEUE),
+            )
+
+    # -- requests
+
+    def on_request(self, message: InboxMessage) -> None:
+        request = self._read(message, may_be_empty=False)
+        if request is None:
+            return
+        if request.asks_for_nothing:
+            self._status(message.reply, b"408 Empty Request")
+        elif request.contradicts_itself:
+            self._status(message.reply, b"408 Bad Request")
+        elif request.multi_last:
+            self._multi(request, message.reply)
+        else:
+            self._get(request, message.reply)
+
+    def on_last_by_subject(self, message: InboxMessage) -> None:
+        request = self._read(message, may_be_empty=True)
+        if request is None:
+            return
+        subject = message.subject.split(b".", SUBJECT_TOKENS)[-1]
+        if not request.asks_for_nothing or request.batch or request.up_to_seq or request.up_to_time:
+            self._status(message.reply, b"408 Bad Request")
+            return
+        request.last_by_subj = subject.decode("utf-8", "surrogateescape")
+        self._get(request, message.reply)
+
+    def _read(self, message: InboxMessage, *, may_be_empty: bool) -> MessageGetRequest | None:
+        """The request; None if it has been answered, or wants no answer."""
+        if not message.reply:
+            return None
+        if headers.is_level_too_high(message.headers):
+            self._status(message.reply, b"412 Required Api Level")
+        elif not message.payload and not may_be_empty:
+            self._status(message.reply, b"408 Empty Request")
+        else:
+            try:
+                return decode(message.payload, MessageGetRequest, strict=False)
+            except ApiError:
+                self._status(message.reply, b"408 Malformed Request")
+        return None
+
+    # -- one message, or the next few
+
+    def _get(self, request: MessageGetRequest, reply: bytes) -> None:
+        log = self._log
+        seq = log.seek_time(parse_time(request.start_time)) if request.start_time else request.seq
+        filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
+        is_batch = request.batch != 0
+        pending = log.count_from(seq, filter_) if is_batch else 0
+        most_bytes = request.max_bytes or self._max_bytes
+        last_seq = sent_bytes = 0
+        for place in range(request.batch if request.batch > 0 else not is_batch):
+            message = self._find(request, seq, filter_, exactly=place == 0 and not is_batch)
+            if message is None:
+                if request.batch > 1 and place:
+                    break
+                self._status(reply, b"404 Message Not Found")
+                return
+            seq = message.seq + 1
+            block = b""
+            if not request.no_hdr:  # nats-server counts only what it writes into headers
+                pending = max(pending - 1, 0)
+                block = self._headers(message, (pending, last_seq) if is_batch else None)
+            last_seq = message.seq
+            self._client.publish(reply, message.payload, headers=block)
+            sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
+            if sent_bytes >= most_bytes:
+                break
+        if is_batch:
+            self._end(reply, pending, last_seq)
+
+    def _find(self, request: MessageGetRequest, seq: int, filter_: Filter, *, exactly: bool) -> Stored | None:
+        log = self._log
+        if request.last_by_subj:
+            return log.get(log.last(encode(request.last_by_subj)))
+        if not request.next_by_subj and exactly:
+            return log.get(seq) if seq <= log.committed_seq else None
+        return log.next(seq, filter_)
+
+    # -- the last message of several subjects
+
+    def _multi(self, request: MessageGetRequest, reply: bytes) -> None:
+        log = self._log
+        up_to = request.up_to_seq
+        if request.up_to_time is not None:
+            up_to = log.seek_time(parse_time(request.up_to_time))
+            if up_to <= log.first_seq:
+                self._status(reply, b"404 No Results")
+                return
+            up_to -= 1
+        up_to = up_to or log.last_seq
+        seqs = last_sequences(log, request.multi_last, up_to)
+        if len(seqs) > MOST_MULTI_RESULTS:
+            self._status(reply, b"413 Too Many Results")
+            return
+        if not seqs:
+            self._status(reply, b"404 No Results")
+            return
+        pending, last_seq, sent, sent_bytes = len(seqs), 0, 0, 0
+        for seq in seqs:
+            pending -= 1
+            message = log.get(seq) if seq >= request.seq else None
+            if message is None:
+                continue
+            self._client.publish(reply, message.payload, headers=self._headers(message, (pending, last_seq)))
+            last_seq = seq
+            sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
+            sent += 1
+            if sent_bytes >= (request.max_bytes or self._max_bytes) or sent == request.batch:
+                break
+        self._end(reply, pending, last_seq, up_to)
+
+    # -- what is sent
+
+    def _headers(self, message: Stored, progress: tuple[int, int] | None) -> bytes:
+        """The message's own headers and where it stands; `progress`: messages to come, sequence before."""
+        lines = [
+            (b"Nats-Stream", self._name),
+            (b"Nats-Subject", message.subject),
+            (b"Nats-Sequence", b"%d" % message.seq),
+            (b"Nats-Time-Stamp", format_time(message.time).encode()),
+        ]
+        if progress:
+            lines += [
+                (b"Nats-Num-Pending", b"%d" % progress[0]),
+                (b"Nats-Last-Sequence", b"%d" % progress[1]),
+            ]
+        block = message.headers or b"NATS/1.0\r\n\r\n"
+        return block[:-2] + b"".join(b"%b: %b\r\n" % line for line in lines) + b"\r\n"
+
+    def _status(self, reply: bytes, status: bytes) -> None:
+        self._client.publish(reply, headers=b"NATS/1.0 " + status + b"\r\n\r\n")
+
+    def _end(self, reply: bytes, pending: int, last_seq: int, up_to: int = 0) -> None:
+        lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (pending, last_seq)
+        if up_to:
+            lines += b"Nats-UpTo-Sequence: %d\r\n" % up_to
+        self._client.publish(reply, headers=b"NATS/1.0 204 EOB\r\n" + lines + b"\r\n")
+
+
+def last_sequences(log: Log, patterns: list[str], up_to: int) -> list[int]:
+    """The sequences of the last messages of all subjects that match, none above `up_to`, in order."""
+    filter_ = Filter(tuple(encode(pattern) for pattern in patterns))
+    found: list[int] = []
+    for subject, (_, first, last) in log.subjects(filter_).items():
+        seq = last if last <= up_to else _last_before(log, subject, first, up_to)
+        if seq:
+            found.append(seq)
+    return sorted(found)
+
+
+def _last_before(log: Log, subject: bytes, first: int, up_to: int) -> int:
+    filter_ = Filter((subject,))
+    found, seq = 0, first
+    while seq <= up_to:
+        message = log.next(seq, filter_)
+        if message is None or message.seq > up_to:
+            break
+        found, seq = message.seq, message.seq + 1
+    return found

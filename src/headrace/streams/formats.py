@@ -1,0 +1,110 @@
+"""How times and numbers look on the wire: RFC 3339 with nanoseconds, as Go writes them.
+
+Inside, a time is an integer: nanoseconds since 1970, which `datetime` is too coarse for. Go's zero time,
+in the year 1, stands for "never" and is 0 here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+NANOSECONDS = 1_000_000_000
+ZERO_TIME = "0001-01-01T00:00:00Z"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ZERO_TIME_NANOSECONDS = int((datetime(1, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS
+TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+LAYOUT = "2006-01-02T15:04:05Z07:00"
+TIME_PARTS = (
+    (r"\d{4}", "2006"),
+    ("-", "-"),
+    (r"\d\d", "01"),
+    ("-", "-"),
+    (r"\d\d", "02"),
+    ("T", "T"),
+    (r"\d\d", "15"),
+    (":", ":"),
+    (r"\d\d", "04"),
+    (":", ":"),
+    (r"\d\d([.,]\d+)?", "05"),
+    (r"Z|[+-]\d\d:\d\d", "Z07:00"),
+)
+
+
+def now() -> int:
+    """The time, in nanoseconds since 1970."""
+    return time.time_ns()
+
+
+def format_time(nanoseconds: int) -> str:
+    """`2026-11-15T23:20:13.504390754Z`; trailing zeros of the fraction are left out. 0 is the zero time."""
+    if nanoseconds == 0:
+        return ZERO_TIME
+    seconds, fraction = divmod(nanoseconds, NANOSECONDS)
+    text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    # strftime does not pad years before 1000
+    return text.rjust(19, "0") + format_fraction(fraction) + "Z"
+
+
+def format_fraction(nanoseconds: int) -> str:
+    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds since 1970; 0 for the zero time. Raises ValueError, in Go's words, for what is no time."""
+    match = TIME.fullmatch(text)
+    if not match:
+        raise ValueError(_explain(text))
+    *numbers, fraction, offset = match.groups()
+    year, month, day, hour, minute, second = map(int, numbers)
+    for name, number, lowest, highest in (
+        ("month", month, 1, 12),
+        ("day", day, 1, 31),
+        ("hour", hour, 0, 23),
+        ("minute", minute, 0, 59),
+        ("second", second, 0, 59),
+    ):
+        if not lowest <= number <= highest:
+            raise ValueError(f"parsing time {_quote(text)}: {name} out of range")
+    try:
+        zone = UTC if offset == "Z" else timezone(_offset(offset))
+        moment = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=zone)
+    except ValueError:
+        raise ValueError(f"parsing time {_quote(text)}: day out of range") from None
+    seconds = round((moment - EPOCH).total_seconds())
+    nanoseconds = seconds * NANOSECONDS + _nanoseconds(fraction)
+    return 0 if nanoseconds == ZERO_TIME_NANOSECONDS else nanoseconds
+
+
+def normalise_time(text: str) -> str:
+    """The same time as Go would write it: the fraction without trailing zeros. Raises ValueError."""
+    parse_time(text)
+    match = TIME.fullmatch(text)
+    assert match
+    return text[:19] + format_fraction(_nanoseconds(match.group(7))) + match.group(8)
+
+
+def _nanoseconds(fraction: str | None) -> int:
+    return int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def _offset(text: str) -> timedelta:
+    offset = timedelta(hours=int(text[1:3]), minutes=int(text[4:6]))
+    return -offset if text[0] == "-" else offset
+
+
+def _explain(text: str) -> str:
+    """Which part of a time is missing, as Go says it."""
+    rest = text
+    for pattern, layout in TIME_PARTS:
+        match = re.match(pattern, rest, re.ASCII)
+        if not match:
+            return f'parsing time {_quote(text)} as "{LAYOUT}": cannot parse {_quote(rest)} as "{layout}"'
+        rest = rest[match.end() :]
+    return f"parsing time {_quote(text)}: extra text: {_quote(rest)}"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

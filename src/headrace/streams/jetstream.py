@@ -1,0 +1,180 @@
+"""JetStream: all streams of the server, from the start to the end.
+
+`start` reads what is on disk, before the first client comes. A stream whose files are damaged beyond
+reading is reported and its directory left alone; nothing is ever deleted because it could not be read.
+
+    <store_dir>/jetstream/$G/streams/<name>/meta.json, msgs/, consumers/
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from headrace.broker.broker import Broker
+from headrace.broker.internal import InternalClient
+from headrace.config.options import NATS_VERSION, Options
+from headrace.engine.committer import Committer
+from headrace.logs import Log
+from headrace.streams import formats
+from headrace.streams.account import ACCOUNT_NAME, NANOSECONDS, Account
+from headrace.streams.advisories import random_id
+from headrace.streams.api import Api, Request
+from headrace.streams.client_info import client_info
+from headrace.streams.config import StreamConfig, Wire
+from headrace.streams.consumer_files import recover_consumers
+from headrace.streams.errors import StoreError
+from headrace.streams.files import (
+    META,
+    child_directory,
+    is_leftover,
+    list_directory,
+    make_directory,
+    read_checked,
+)
+from headrace.streams.routes import ROUTES
+from headrace.streams.stream import Stream
+from headrace.streams.wire_types import Int64
+
+ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
+STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"}
+
+
+class StreamMeta(Wire):
+    """What meta.json holds."""
+
+    config: StreamConfig
+    created: Int64
+
+
+class JetStream:
+    """The room itself. Everything is owned by the event loop's thread."""
+
+    def __init__(self, options: Options, broker: Broker, log: Log) -> None:
+        self.options = options
+        self.broker = broker
+        self.log = log
+        self.hub = broker.hub
+        self.interest = broker.interest
+        self.domain = options.jetstream_domain
+        self.version = NATS_VERSION
+        self.server_name = options.server_name or broker.server_id
+        self.directory = os.path.join(options.jetstream_directory, ACCOUNT_NAME, "streams")
+        self.client = InternalClient(broker.hub, broker.interest, broker.on_bug)
+        self.committer = Committer(sync_interval=options.sync_interval)
+        self.streams: dict[str, Stream] = {}
+        self.account = Account(
+            self.streams,
+            max_memory=options.jetstream_max_memory,
+            max_storage=options.jetstream_max_store,
+            max_duplicate_window=int(options.jetstream_limits.duplicate_window * NANOSECONDS),
+            domain=self.domain,
+        )
+        self.api: Api | None = None
+
+    @property
+    def strict(self) -> bool:
+        return self.options.jetstream_strict
+
+    @property
+    def max_payload(self) -> int:
+        return self.hub.max_payload
+
+    def now(self) -> int:
+        return formats.now()
+
+    # -- starting and stopping
+
+    def start(self) -> None:
+        """Raises StoreError if the directory cannot be used."""
+        try:
+            make_directory(self.directory)
+        except OSError as error:
+            raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
+        self.hub.add_source(self.committer.fileno(), self._on_committed)
+        for name in list_directory(self.directory):
+            self._recover(name)
+        for stream in list(self.streams.values()):
+            stream.start(is_new=False)
+            recover_consumers(stream)
+        self.api = Api(
+            self,
+            ROUTES,
+            self.client,
+            self.account,
+            self.log,
+            limit=self.options.jetstream_request_queue_limit,
+            audit=self._audit,
+        )
+
+    async def stop(self) -> None:
+        """Stop taking requests and messages, and bring everything to disk."""
+        if self.api:
+            await self.api.stop()
+        for stream in self.streams.values():
+            stream.stop()
+        for stream in self.streams.values():
+            stream.close()
+        self.client.close()
+        self.hub.remove_source(self.committer.fileno())
+        self.committer.close()
+
+    def _on_committed(self) -> None:
+        self.committer.poll()
+
+    def _recover(self, name: str) -> None:
+        directory = os.path.join(self.directory, name)
+        try:
+            meta = msgspec.json.decode(read_checked(os.path.join(directory, META)), type=StreamMeta)
+            if meta.config.name != name:
+                raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
+        except (StoreError, msgspec.MsgspecError) as error:
+            if is_leftover(directory):
+                return  # the server was killed before this stream existed
+            self.log.error(f"Stream {name!r} is not available and its files are left alone: {error}")
+            return
+        stream = Stream(self, meta.config, meta.created, directory)
+        for damage in stream.open():
+            self.log.warn(f"Stream {name!r}: {damage}")
+        self.streams[name] = stream
+        self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
+
+    def stream_directory(self, config: StreamConfig) -> str | None:
+        """Where a stream is kept; None in memory. Raises StoreError for a name that is no directory's."""
+        return child_directory(self.directory, config.name) if config.storage == "file" else None
+
+    # -- what it tells others
+
+    def publish_advisory(self, subject: str, kind: str, fields: dict[str, Any]) -> None:
+        """Tell whoever listens. `kind` completes the type."""
+        if not self.client.has_interest(subject.encode()):
+            return
+        body = {
+            "type": ADVISORY_TYPE + kind,
+            "id": random_id(),
+            "timestamp": formats.format_time(self.now()),
+            **fields,
+        }
+        if self.domain:
+            body["domain"] = self.domain
+        self.client.publish(subject.encode(), msgspec.json.encode(body))
+
+    def announce(self, stream: Stream, action: str) -> None:
+        """`action` is create, modify or delete."""
+        subject = f"$JS.EVENT.ADVISORY.STREAM.{STREAM_ACTIONS[action]}.{stream.name}"
+        self.publish_advisory(subject, "stream_action", {"stream": stream.name, "action": action})
+
+    def _audit(self, request: Request, answer: bytes) -> None:
+        text = partial(bytes.decode, encoding="utf-8", errors="replace")
+        fields: dict[str, Any] = {
+            "server": self.server_name,
+            "client": client_info(request.publisher, self.server_name),
+            "subject": request.subject,
+            "response": text(answer),
+        }
+        if request.payload:
+            fields["request"] = text(request.payload)
+        self.publish_advisory("$JS.EVENT.ADVISORY.API", "api_audit", fields)

@@ -1,0 +1,165 @@
+"""Says what is wrong with a text that is no JSON, and where, in the words that nats-server answers with.
+
+Only asked after a real parser has refused the text, so it may be slow; it reads every byte once and keeps
+a list of the brackets that are open, not a call stack, so that deep nesting cannot exhaust one.
+"""
+
+from __future__ import annotations
+
+MAX_DEPTH = 10_000
+SPACE = b" \t\r\n"
+DIGITS = b"0123456789"
+SHORT_ESCAPES = b'bfnrt\\/"'
+HEXADECIMAL = b"0123456789abcdefABCDEF"
+END_OF_TEXT = "unexpected EOF"
+
+
+class _Fault(Exception):
+    """`args[0]` is the whole description."""
+
+
+class _Reader:
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.place = 0
+
+    def peek(self) -> int:
+        """The byte at hand; raises the end of the text."""
+        if self.place >= len(self.text):
+            raise _Fault(END_OF_TEXT)
+        return self.text[self.place]
+
+    def skip_space(self) -> int:
+        while self.peek() in SPACE:
+            self.place += 1
+        return self.peek()
+
+    def fail(self, context: str) -> _Fault:
+        self.peek()
+        character = self.text[self.place : self.place + 4].decode("utf-8", "replace")[0]
+        shown = {"'": r"'\''", '"': "'\"'"}.get(character) or f"'{_escape(character)}'"
+        return _Fault(f"invalid character {shown} {context} at offset {self.place + len(character.encode())}")
+
+    def expect(self, allowed: bytes, context: str) -> None:
+        if self.peek() not in allowed:
+            raise self.fail(context)
+        self.place += 1
+
+    def skip_digits(self) -> None:
+        while self.place < len(self.text) and self.text[self.place] in DIGITS:
+            self.place += 1
+
+    def string(self) -> None:
+        self.place += 1
+        while (byte := self.peek()) != ord('"'):
+            if byte < 0x20:
+                raise self.fail("in string")
+            self.place += 1
+            if byte == ord("\\"):
+                self.escape()
+        self.place += 1
+
+    def escape(self) -> None:
+        """What follows a backslash."""
+        length = 5 if self.peek() == ord("u") else 1
+        escape = self.text[self.place : self.place + length]
+        known = all(byte in HEXADECIMAL for byte in escape[1:]) if length > 1 else escape in SHORT_ESCAPES
+        if len(escape) == length and not known:
+            shown = escape.decode("utf-8", "replace")
+            raise _Fault(f"invalid escape sequence `\\{shown}` in string at offset {self.place + length}")
+        self.place += length
+
+    def number(self) -> None:
+        if self.peek() == ord("-"):
+            self.place += 1
+        first = self.peek()
+        self.expect(DIGITS, "in numeric literal")
+        if first != ord("0"):
+            self.skip_digits()
+        if self.place < len(self.text) and self.text[self.place] == ord("."):
+            self.place += 1
+            self.expect(DIGITS, "in numeric literal")
+            self.skip_digits()
+        if self.place < len(self.text) and self.text[self.place] in b"eE":
+            self.place += 1
+            if self.peek() in b"+-":
+                self.place += 1
+            self.expect(DIGITS, "in numeric literal")
+            self.skip_digits()
+
+    def word(self, word: str) -> None:
+        for letter in word:
+            self.expect(letter.encode(), f"in literal {word} (expecting '{letter}')")
+
+    def scalar(self) -> None:
+        byte = self.peek()
+        words = {ord("t"): "true", ord("f"): "false", ord("n"): "null"}
+        if byte == ord('"'):
+            self.string()
+        elif byte in b"-0123456789":
+            self.number()
+        elif byte in words:
+            self.word(words[byte])
+        else:
+            raise self.fail("looking for beginning of value")
+
+    def key(self) -> None:
+        if self.skip_space() != ord('"'):
+            raise self.fail("looking for beginning of object key string")
+        self.string()
+        self.skip_space()
+        self.expect(b":", "after object key")
+
+    def value(self) -> None:
+        open_brackets: list[int] = []
+        while True:
+            byte = self.skip_space()
+            if byte in b"{[":
+                if len(open_brackets) >= MAX_DEPTH:
+                    raise _Fault(f"exceeded max depth at offset {self.place + 1}")
+                open_brackets.append(byte)
+                self.place += 1
+                if self.skip_space() not in (b"}" if byte == ord("{") else b"]"):
+                    if byte == ord("{"):
+                        self.key()
+                    continue
+            else:
+                self.scalar()
+            if not self.close(open_brackets):
+                return
+
+    def close(self, open_brackets: list[int]) -> bool:
+        """After a value: close what ends here. Whether another value must follow."""
+        while open_brackets:
+            in_object = open_brackets[-1] == ord("{")
+            byte = self.skip_space()
+            if byte == ord(","):
+                self.place += 1
+                if in_object:
+                    self.key()
+                return True
+            end, context = (b"}", "object key:value pair") if in_object else (b"]", "array element")
+            self.expect(end, f"after {context}")
+            open_brackets.pop()
+        return False
+
+
+def explain(text: bytes) -> str:
+    """What is wrong with the text; an empty string if nothing is."""
+    reader = _Reader(text)
+    try:
+        while reader.place < len(text):
+            if text[reader.place] in SPACE:
+                reader.place += 1
+            else:
+                reader.value()
+    except _Fault as fault:
+        return str(fault.args[0])
+    return ""
+
+
+def _escape(character: str) -> str:
+    names = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\\": r"\\", "\0": r"\x00"}
+    if character in names:
+        return names[character]
+    return character if character.isprintable() else f"\\x{ord(character):02x}"

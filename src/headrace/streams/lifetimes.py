@@ -1,0 +1,144 @@
+"""Messages with a lifetime of their own: Nats-TTL, and the markers that a subject leaves when it is gone.
+
+Where a stream leaves delete markers (subject_delete_marker_ttl), the last message of a subject is not just
+removed: a marker replaces it, which expires in turn. And a message may say that it never expires. So where a
+stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs
+are kept in a heap, which is filled again from the stored headers after a restart.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.config.durations import format_duration
+from headrace.engine.filters import Filter
+from headrace.streams import headers
+from headrace.streams.deadline import Deadline
+from headrace.streams.errors import ApiError
+from headrace.streams.formats import NANOSECONDS, now
+from headrace.streams.publication import Publication
+from headrace.streams.ttl import NEVER, read_ttl
+
+if TYPE_CHECKING:
+    from headrace.engine.log import Log, Stored
+    from headrace.streams.config import StreamConfig
+
+_ALL = Filter(())
+
+
+class Lifetimes:
+    """Of one stream. `store` stores a delete marker, and raises ApiError if it cannot be."""
+
+    def __init__(self, log: Log, store: Callable[[Publication], object]) -> None:
+        self._log = log
+        self._store = store
+        self._queue: list[tuple[int, int]] = []  # expiry time and sequence
+        self._deadline = Deadline(self.run)
+        self._max_age = 0
+        self._has_ttls = False
+        self._marker_seconds = 0
+
+    def configure(self, config: StreamConfig) -> None:
+        self._has_ttls = config.allow_msg_ttl
+        self._marker_seconds = config.subject_delete_marker_ttl // NANOSECONDS
+        self._max_age = config.max_age if has_own_ages(config) else 0
+        if not self._has_ttls:
+            self._queue.clear()
+        self._deadline.clear()
+        self.arm()
+
+    def stop(self) -> None:
+        self._deadline.clear()
+        self._queue.clear()
+
+    def note_message(self, message: Stored) -> None:
+        try:
+            ttl = read_ttl(message.headers)
+        except ApiError:
+            return
+        self.note(message.seq, message.time, ttl)
+
+    def note(self, seq: int, time: int, ttl: int) -> None:
+        """A message was stored that lives that many seconds."""
+        if ttl > 0 and self._has_ttls:
+            heapq.heappush(self._queue, (time + ttl * NANOSECONDS, seq))
+            self._deadline.set(self._queue[0][0])
+
+    def arm(self) -> None:
+        """Set the timer for the oldest message.
+
+        Call it whenever there may be one: the first is what counts.
+        """
+        if self._queue:
+            self._deadline.set(self._queue[0][0])
+        if self._max_age > 0 and self._log.count and not self._deadline.is_set:
+            self._deadline.set(self._log.first_time + self._max_age)
+
+    def run(self) -> None:
+        """Remove everything that is too old by now."""
+        moment = now()
+        if self._max_age > 0:
+            self._expire_old(moment - self._max_age)
+        while self._queue and self._queue[0][0] <= moment:
+            _, seq = heapq.heappop(self._queue)
+            message = self._log.get(seq)
+            if message is not None:
+                self._expire(message)
+        self._log.commit()
+        self._arm_for_what_is_left()
+
+    def _arm_for_what_is_left(self) -> None:
+        if self._queue:
+            self._deadline.set(self._queue[0][0])
+        if self._max_age > 0 and self._log.count:
+            # Messages that never expire stay in front: then look again after a while, not at once.
+            earliest = now() + min(self._max_age, NANOSECONDS)
+            self._deadline.set(max(self._log.first_time + self._max_age, earliest))
+
+    def _expire_old(self, oldest: int) -> None:
+        seq = self._log.first_seq
+        while (message := self._log.next(seq, _ALL)) is not None and message.time <= oldest:
+            seq = message.seq + 1
+            if not _never_expires(message):
+                self._expire(message)
+
+    def _expire(self, message: Stored) -> None:
+        if not self._marker_seconds or is_marker(message.headers) or not self._is_last(message):
+            self._log.remove(message.seq)
+            return
+        try:
+            self._store(self._marker(message.subject))
+        except ApiError:
+            self._log.remove(message.seq)
+
+    def _is_last(self, message: Stored) -> bool:
+        state = self._log.subject_state(message.subject)
+        return state is not None and state[0] == 1
+
+    def _marker(self, subject: bytes) -> Publication:
+        lifetime = format_duration(self._marker_seconds).encode()
+        block = headers.append(b"", headers.MARKER_REASON, b"MaxAge")
+        block = headers.append(block, headers.TTL, lifetime)
+        block = headers.append(block, headers.ROLLUP, b"sub")  # removes the message itself
+        return Publication(subject, b"", block, b"", is_sourced=True)
+
+
+def has_own_ages(config: StreamConfig) -> bool:
+    """Whether max_age is not the same for all messages of the stream."""
+    return config.allow_msg_ttl or config.subject_delete_marker_ttl > 0
+
+
+def is_marker(block: bytes) -> bool:
+    """A message that says its subject is gone needs no other one that says so."""
+    return bool(headers.text(block, headers.MARKER_REASON)) or (
+        headers.get(block, headers.KEY_VALUE_OPERATION) == b"PURGE"
+    )
+
+
+def _never_expires(message: Stored) -> bool:
+    try:
+        return read_ttl(message.headers) == NEVER
+    except ApiError:
+        return False

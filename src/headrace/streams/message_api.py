@@ -1,0 +1,86 @@
+"""The API of single messages: get and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from headrace.engine.filters import Filter
+from headrace.engine.log import Log, Stored
+from headrace.streams.api import Request, Route
+from headrace.streams.errors import ApiError, api_error
+from headrace.streams.formats import format_time, parse_time
+from headrace.streams.json_requests import decode
+from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
+from headrace.streams.stream import Stream
+from headrace.streams.stream_api import find_stream
+from headrace.subjects.grammar import encode
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
+Fields = dict[str, Any]
+
+
+def get_message(jetstream: JetStream, request: Request) -> Fields:
+    if request.is_empty:
+        raise api_error("bad_request")
+    asked = decode(request.payload, MessageGetRequest, strict=jetstream.strict)
+    names_nothing = not (
+        asked.seq or asked.last_by_subj or asked.next_by_subj or asked.start_time is not None
+    )
+    if asked.batch > 0 or asked.max_bytes > 0 or names_nothing or asked.has_two_places:
+        raise api_error("bad_request")
+    message = find_message(find_stream(jetstream, request.stream).log, asked)
+    if message is None:
+        raise api_error("no_message_found")
+    fields: Fields = {"subject": message.subject.decode("utf-8", "replace"), "seq": message.seq}
+    if message.headers and not asked.no_hdr:
+        fields["hdrs"] = message.headers
+    if message.payload:
+        fields["data"] = message.payload
+    return {"message": {**fields, "time": format_time(message.time)}}
+
+
+def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
+    seq = log.seek_time(parse_time(asked.start_time)) if asked.start_time is not None else asked.seq
+    if asked.next_by_subj:
+        return log.next(seq, Filter((encode(asked.next_by_subj),)))
+    if seq:
+        return log.get(seq) if seq <= log.committed_seq else None
+    last = log.last(encode(asked.last_by_subj))
+    return log.get(last) if last else None
+
+
+def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+    if request.is_empty:
+        raise api_error("bad_request")
+    asked = decode(request.payload, MessageDeleteRequest, strict=jetstream.strict)
+    stream = find_stream(jetstream, request.stream)
+    if stream.config.sealed:
+        raise api_error("stream_sealed")
+    if stream.config.deny_delete:
+        raise api_error("stream_msg_delete_failed", err="message delete not permitted")
+    if not stream.log.remove(asked.seq, erase=not asked.no_erase):
+        raise _not_deleted(stream, asked.seq)
+    return _deleted(stream)
+
+
+def _not_deleted(stream: Stream, seq: int) -> ApiError:
+    """nats-server's file store tells apart what was there once, and its memory store does not."""
+    log = stream.log
+    if stream.config.storage == "memory" or 0 < log.first_seq <= seq <= log.last_seq:
+        return api_error("sequence_not_found", seq=seq)
+    reason = "stream store EOF" if seq > log.last_seq else "no message found"
+    return api_error("stream_msg_delete_failed", err=reason)
+
+
+async def _deleted(stream: Stream) -> Fields:
+    await stream.committed()
+    return {"success": True}
+
+
+ROUTES = (
+    Route("STREAM.MSG.GET.*", "stream_msg_get_response", get_message, is_counted=False),
+    Route("STREAM.MSG.DELETE.*", "stream_msg_delete_response", delete_message),
+)

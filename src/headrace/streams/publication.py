@@ -1,0 +1,35 @@
+"""One message on its way into a stream: what came, and what the checks have found out about it so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Publication:
+    """`subject`, `headers` and `payload` change on the way.
+
+    Transforms, counters and schedules rewrite them.
+    """
+
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+    is_sourced: bool = False  # from another stream, or made by this one: its author was checked already
+    is_checked: bool = False  # as part of a batch, before any of its messages was stored
+    seq: int = 0  # what it must be stored as: mirrors keep the origin's
+    time: int = 0
+    msg_id: bytes = b""
+    increment: int | None = None
+    rollup: str = ""
+    ttl: int = 0  # seconds; -1: never expires; 0: none of its own
+    has_schedule: bool = False
+
+
+class Duplicate(Exception):
+    """The message has the Nats-Msg-Id of one that is stored already, as `seq`."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(f"duplicate of {seq}")
+        self.seq = seq

@@ -1,0 +1,48 @@
+"""Looking at all messages of a stream after a start, for what their headers say: TTLs and schedules.
+
+A long stream is read in slices between which the event loop serves everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.engine.filters import Filter
+
+if TYPE_CHECKING:
+    from headrace.engine.log import Log, Stored
+
+_ALL = Filter(())
+SLICE_MESSAGES = 1000
+
+
+class Scan:
+    """Calls `visit` for every message with headers up to the last one of now.
+
+    The first slice is read at once.
+    """
+
+    def __init__(self, log: Log, visit: Callable[[Stored], None]) -> None:
+        self._log = log
+        self._visit = visit
+        self._seq = log.first_seq
+        self._last_seq = log.last_seq
+        self._handle: asyncio.Handle | None = None
+        self._read_slice()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _read_slice(self) -> None:
+        self._handle = None
+        for _ in range(SLICE_MESSAGES):
+            message = self._log.next(self._seq, _ALL)
+            if message is None or message.seq > self._last_seq:
+                return
+            self._seq = message.seq + 1
+            if message.headers:
+                self._visit(message)
+        self._handle = asyncio.get_running_loop().call_soon(self._read_slice)

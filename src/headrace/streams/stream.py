@@ -1,0 +1,266 @@
+r"""One stream: its log, who writes to it, who reads it, and when messages leave it.
+
+    publish -> sink (engine) -> log -> committed on disk -> acknowledgement
+                 \-> ingest.on_publish: everything that plain messages do not need
+
+The engine takes plain publishes by itself. After each group that is safe on disk the log calls
+`after_commit`, and consumers hear of new messages. `Stream` itself knows no request and no answer:
+stream_api does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.engine.filters import Filter
+from headrace.engine.log import Log
+from headrace.engine.stream_sink import StreamSink
+from headrace.streams.config import StreamConfig
+from headrace.streams.consumer import Consumer
+from headrace.streams.direct_get import DirectGet
+from headrace.streams.errors import api_error
+from headrace.streams.expiry import Expiry
+from headrace.streams.files import MESSAGES
+from headrace.streams.formats import format_time
+from headrace.streams.ingest import Ingest
+from headrace.streams.lifetimes import has_own_ages
+from headrace.streams.purge import purge
+from headrace.streams.retention import Retention
+from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
+from headrace.subjects.grammar import decode, encode
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
+EVERYTHING = Filter(())
+
+
+class Stream:
+    """`directory` is None for a stream in memory. `open`, then `start`; `stop` keeps what is on disk."""
+
+    def __init__(
+        self, jetstream: JetStream, config: StreamConfig, created: int, directory: str | None
+    ) -> None:
+        self.jetstream = jetstream
+        self.name = config.name
+        self.config = config
+        self.created = created
+        self.directory = directory
+        self.is_started = False
+        self.consumers: dict[str, Consumer] = {}
+        self.log: Log = Log(
+            os.path.join(directory, MESSAGES) if directory else None,
+            committer=jetstream.committer if directory else None,
+            compression=config.compression,
+        )
+        self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
+        self.ingest = Ingest(self)
+        self._acknowledged: list[int] = []
+        self._retention = Retention(self.log, self.consumers)
+        self._expiry = Expiry(self.log, jetstream.now, self._expire)
+        self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
+
+    # -- starting and stopping
+
+    def open(self) -> list[str]:
+        """Read what is on disk. Returns a line for each damage that was found, and repaired or left out."""
+        return list(self.log.recover())
+
+    def start(self, *, is_new: bool) -> None:
+        """Take messages from here on."""
+        if is_new and self.config.first_seq:
+            self.log.skip(self.config.first_seq)
+            self.log.commit()
+        self._limit()
+        self._retention.recovered(self.config.retention)
+        self.log.on_committed = self.after_commit
+        if not is_new:
+            self.ingest.recover()
+        self.is_started = True
+        self._configure()
+        self._subscribe()
+
+    def stop(self) -> None:
+        """End everything; the log is left to `close`."""
+        self.is_started = False
+        self.sink.unsubscribe_all()
+        self._direct_get.serve(set())
+        self._expiry.stop()
+        for consumer in list(self.consumers.values()):
+            consumer.stop()
+        self.ingest.stop()
+        self.log.on_committed = None
+
+    def delete_consumers(self) -> None:
+        """The stream itself is about to be deleted."""
+        self.is_started = False
+        for consumer in list(self.consumers.values()):
+            consumer.delete()
+
+    def close(self) -> None:
+        """Write what helps the next start. Blocks."""
+        self.log.close()
+
+    def update(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked, and is on disk."""
+        self.config = config
+        self._limit()
+        self._retention.configure(config.retention)
+        self._configure()
+        self._subscribe()
+        self.log.commit()
+
+    def _limit(self) -> None:
+        config = self.config
+        self.log.configure(
+            max_msgs=config.max_msgs,
+            max_bytes=config.max_bytes,
+            max_msgs_per_subject=config.max_msgs_per_subject,
+            discard_new=config.discard == "new",
+            discard_new_per_subject=config.discard_new_per_subject,
+        )
+
+    def _configure(self) -> None:
+        config, sink, domain = self.config, self.sink, self.jetstream.domain
+        place = f',"domain":{_json(domain)}' if domain else ""
+        sink.ack_prefix = f'{{"stream":{_json(self.name)}{place},"seq":'.encode()
+        sink.ack_suffix = b""
+        sink.max_msg_size = config.max_msg_size
+        sink.no_ack = config.no_ack
+        sink.duplicate_window = config.duplicate_window
+        self.ingest.configure()
+        sink.direct = not (self.ingest.needs_every_message or config.sealed)
+        self._expiry.configure(0 if has_own_ages(config) else config.max_age)
+        served = {self.name} if config.allow_direct else set()
+        if config.mirror and config.mirror_direct:
+            served.add(config.mirror.name)
+        self._direct_get.serve(served)
+
+    def _subscribe(self) -> None:
+        """The subjects themselves are the ids of the subscriptions."""
+        wanted = {encode(subject) for subject in self.config.subjects}
+        for subject in set(self.sink.subscriptions) - wanted:
+            self.sink.unsubscribe(subject, -1)
+        for subject in wanted - set(self.sink.subscriptions):
+            self.sink.subscribe(subject, None, subject)
+
+    # -- messages come and go
+
+    def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        self.ingest.on_publish(subject, reply, headers, payload)
+
+    def on_store_failure(self, reply: bytes, failure: str) -> None:
+        """A message is not on disk: its publisher must not believe it."""
+        error = api_error("stream_store_failed", err=failure)
+        answer = {"error": error.body, "stream": self.name, "seq": 0}
+        self.jetstream.client.publish(reply, msgspec.json.encode(answer))
+
+    def after_commit(self) -> None:
+        self.ingest.after_commit()
+        if self._retention.on_stored():
+            self.log.commit()
+        self._expiry.arm()
+        self.wake_consumers()
+
+    def wake_consumers(self) -> None:
+        for consumer in list(self.consumers.values()):
+            consumer.wake()
+
+    def later(self, action: Callable[[], object]) -> None:
+        """Run it at the end of the tick, when it may publish and subscribe."""
+        self.jetstream.hub.defer(action)
+        self.jetstream.hub.flush_soon()
+
+    def on_acknowledged(self, seq: int) -> None:
+        """A consumer is done with a message; it may go, together with others at the end of the tick."""
+        if not self._acknowledged:
+            self.later(self._remove_acknowledged)
+        self._acknowledged.append(seq)
+
+    def _remove_acknowledged(self) -> None:
+        seqs, self._acknowledged = self._acknowledged, []
+        if self.is_started and self._retention.on_acknowledged(seqs):
+            self.log.commit()
+
+    def on_consumer_gone(self) -> None:
+        """A consumer was deleted, or needs other messages than before."""
+        if self.is_started and self._retention.check_all():
+            self.log.commit()
+
+    def on_purged(self) -> None:
+        """Messages were removed from below, by a rollup."""
+        self.later(self._tell_of_purge)
+
+    def _tell_of_purge(self) -> None:
+        for consumer in list(self.consumers.values()):
+            consumer.on_purge()
+
+    def _expire(self, seq: int) -> None:
+        self.log.compact(seq)
+        self.log.commit()
+
+    def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+        """How many messages were removed."""
+        removed = purge(self.log, subject=subject, seq=seq, keep=keep)
+        self._tell_of_purge()
+        return removed
+
+    async def committed(self) -> None:
+        """Wait until all that was changed so far is on disk. Raises ApiError if it cannot be."""
+        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def on_done(failure: str | None) -> None:
+            if not done.done():
+                done.set_result(failure)
+
+        self.log.commit()
+        self.log.when_committed(on_done)
+        failure = await done
+        if failure:
+            raise api_error("stream_store_failed", err=failure)
+
+    # -- what it says of itself
+
+    def state(self, *, details: bool = False) -> StreamState:
+        log = self.log
+        deleted = log.num_deleted
+        return StreamState(
+            messages=log.count,
+            bytes=log.byte_count,
+            first_seq=log.first_seq,
+            first_ts=format_time(log.first_time if log.count else 0),
+            last_seq=log.last_seq,
+            last_ts=format_time(log.last_time),
+            num_subjects=log.num_subjects,
+            num_deleted=deleted,
+            deleted=log.deleted() if details and deleted else [],
+            consumer_count=len(self.consumers),
+        )
+
+    def subject_counts(self, pattern: str) -> dict[str, int]:
+        found = self.log.subjects(Filter((encode(pattern),)))
+        return {decode(subject): count for subject, (count, _, _) in found.items()}
+
+    def info(
+        self, *, details: bool = False, with_server: bool = True, with_cluster: bool = False
+    ) -> StreamInfo:
+        jetstream, config = self.jetstream, self.config
+        return StreamInfo(
+            config=with_server_metadata(config, jetstream.version) if with_server else config,
+            created=format_time(self.created),
+            state=self.state(details=details),
+            domain=jetstream.domain,
+            cluster=ClusterInfo(leader=jetstream.server_name) if with_cluster else None,
+            mirror=self.ingest.mirror_info(),
+            sources=self.ingest.sources_info() or [],
+            ts=format_time(jetstream.now()),
+        )
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -1,0 +1,348 @@
+"""The API of streams: create, update, look at, purge, delete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.streams.api import Request, Route
+from headrace.streams.config import StreamConfig, StreamConfigRequest, Wire
+from headrace.streams.errors import ApiError, StoreError, api_error
+from headrace.streams.files import (
+    MESSAGES,
+    META,
+    in_thread,
+    is_leftover,
+    make_directory,
+    remove_tree,
+    retire_directory,
+    write_checked,
+)
+from headrace.streams.json_requests import decode
+from headrace.streams.source_rules import check_filters_at_create
+from headrace.streams.stream import Stream
+from headrace.streams.stream_info import REQUIRED_LEVEL_KEY, StreamInfo, set_static_metadata
+from headrace.streams.stream_rules import check_stream_config, invalid
+from headrace.streams.update_rules import check_overlap, check_single_server, check_update
+from headrace.streams.wire_types import Int, Uint64, always
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
+NAMES_LIMIT = 1024
+LIST_LIMIT = 256
+SUBJECTS_LIMIT = 100_000
+NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
+
+Fields = dict[str, Any]
+
+
+class StreamInfoRequest(Wire):
+    go_name = "JSApiStreamInfoRequest"
+
+    offset: Int = always(0)
+    deleted_details: bool = False
+    subjects_filter: str = ""
+
+
+class StreamNamesRequest(Wire):
+    go_name = "JSApiStreamNamesRequest"
+
+    offset: Int = always(0)
+    subject: str = ""
+
+
+class StreamListRequest(StreamNamesRequest):
+    go_name = "JSApiStreamListRequest"
+
+
+class StreamPurgeRequest(Wire):
+    go_name = "JSApiStreamPurgeRequest"
+
+    seq: Uint64 = 0
+    filter: str = ""
+    keep: Uint64 = 0
+
+
+def find_stream(jetstream: JetStream, name: str) -> Stream:
+    """Raises ApiError `stream_not_found`."""
+    stream = jetstream.streams.get(name)
+    if stream is None:
+        raise api_error("stream_not_found")
+    return stream
+
+
+# -- create
+
+
+def create_stream(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
+    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+    set_static_metadata(wanted)
+    if wanted.name != request.stream:
+        raise api_error("stream_mismatch")
+    if "/" in wanted.name or "\\" in wanted.name:
+        raise api_error("stream_name_contains_path_separators")
+    if wanted.sealed:
+        raise invalid("stream configuration for create can not be sealed")
+    if wanted.mirror_direct and not wanted.mirror:
+        raise invalid("stream has no mirror but does have mirror direct")
+    account = jetstream.account
+    account.check_create(wanted)
+    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+    check_single_server(config)
+    existing = jetstream.streams.get(config.name)
+    if existing:
+        if not _is_same(existing.config, config):
+            raise api_error("stream_name_exist")
+        return _created(existing)
+    account.check_create(config)
+    check_filters_at_create(config)
+    check_overlap(config, account)
+    return _create(jetstream, config)
+
+
+async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
+    created = jetstream.now()
+    try:
+        directory = jetstream.stream_directory(config)
+        stream = Stream(jetstream, config, created, directory)
+    except (StoreError, OSError) as error:
+        raise _store_failed(jetstream, config, error) from None
+    jetstream.streams[config.name] = stream  # from here on the name and the subjects are taken
+    try:
+        if directory:
+            await in_thread(_write_new, directory, config, created)
+        stream.open()
+        stream.start(is_new=True)
+    except (StoreError, OSError) as error:
+        del jetstream.streams[config.name]
+        raise _store_failed(jetstream, config, error) from None
+    jetstream.announce(stream, "create")
+    return _created(stream)
+
+
+def _write_new(directory: str, config: StreamConfig, created: int) -> None:
+    """The meta file comes last: without it there is no stream. Raises StoreError, OSError."""
+    if os.path.isdir(directory) and not is_leftover(directory):
+        raise StoreError(f"{directory} holds a stream that could not be read")
+    make_directory(os.path.join(directory, MESSAGES))
+    write_meta(directory, config, created)
+
+
+def write_meta(directory: str, config: StreamConfig, created: int) -> None:
+    """Raises OSError; then the stream is as it was."""
+    body = msgspec.json.encode({"config": config, "created": created})
+    write_checked(os.path.join(directory, META), body)
+
+
+def _store_failed(jetstream: JetStream, config: StreamConfig, error: Exception) -> ApiError:
+    jetstream.log.warn(f"Stream create failed for '$G > {config.name}': {error}")
+    return api_error("stream_create", err="error creating store for stream")
+
+
+def _created(stream: Stream) -> Fields:
+    info = stream.info()
+    info.domain = ""  # nats-server leaves it out here
+    return {**_fields(info), "did_create": True}
+
+
+def _is_same(old: StreamConfig, new: StreamConfig) -> bool:
+    """The level in the metadata is the server's business."""
+    metadata = {**new.metadata}
+    metadata.pop(REQUIRED_LEVEL_KEY, None)
+    if REQUIRED_LEVEL_KEY in old.metadata:
+        metadata[REQUIRED_LEVEL_KEY] = old.metadata[REQUIRED_LEVEL_KEY]
+    return old == msgspec.structs.replace(new, metadata=metadata)
+
+
+def _config(request: StreamConfigRequest) -> StreamConfig:
+    return StreamConfig(**{name: getattr(request, name) for name in StreamConfig.__struct_fields__})
+
+
+# -- update
+
+
+def update_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+    account = jetstream.account
+    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+    if config.name != request.stream:
+        raise api_error("stream_mismatch")
+    stream = find_stream(jetstream, config.name)
+    set_static_metadata(config)
+    config = check_update(stream.config, config, account, pedantic=wanted.pedantic)
+    _check_consumer_limits(stream, config)
+    check_overlap(config, account)
+    return _update(jetstream, stream, config)
+
+
+async def _update(jetstream: JetStream, stream: Stream, config: StreamConfig) -> Fields:
+    if stream.directory:
+        try:
+            await in_thread(write_meta, stream.directory, config, stream.created)
+        except OSError as error:
+            raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
+    stream.update(config)
+    jetstream.announce(stream, "modify")
+    await stream.committed()
+    return _fields(stream.info())
+
+
+def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
+    """New limits may not be below what consumers already have."""
+    old, new = stream.config.consumer_limits, config.consumer_limits
+    violating = []
+    for name, consumer in stream.consumers.items():
+        threshold, pending = consumer.config.inactive_threshold, consumer.config.max_ack_pending
+        if (0 < new.inactive_threshold < threshold and new.inactive_threshold != old.inactive_threshold) or (
+            0 < new.max_ack_pending < pending and new.max_ack_pending != old.max_ack_pending
+        ):
+            violating.append(name)
+    if violating:
+        raise api_error("stream_update", err=f"change to limits violates consumers: {', '.join(violating)}")
+
+
+# -- look
+
+
+def stream_info(jetstream: JetStream, request: Request) -> Fields:
+    asked = StreamInfoRequest()
+    if request.has_object:
+        asked = decode(request.payload, StreamInfoRequest, strict=jetstream.strict)
+    stream = find_stream(jetstream, request.stream)
+    info = stream.info(details=asked.deleted_details, with_cluster=True)
+    page = NO_PAGE
+    if asked.subjects_filter:
+        counts = stream.subject_counts(asked.subjects_filter)
+        offset = max(asked.offset, 0)
+        if counts:
+            page = {"total": len(counts), "offset": offset, "limit": SUBJECTS_LIMIT}
+        if offset or len(counts) > SUBJECTS_LIMIT:
+            names = sorted(counts)[offset : offset + SUBJECTS_LIMIT]
+            counts = {name: counts[name] for name in names}
+        info.state.subjects = counts
+    return {**page, **_fields(info)}
+
+
+def stream_names(jetstream: JetStream, request: Request) -> Fields:
+    names, page = _select(jetstream, request, StreamNamesRequest, NAMES_LIMIT)
+    return {**page, "streams": names or None}
+
+
+def list_streams(jetstream: JetStream, request: Request) -> Fields:
+    names, page = _select(jetstream, request, StreamListRequest, LIST_LIMIT)
+    infos = [_fields(jetstream.streams[name].info(with_server=False)) for name in names]
+    return {**page, "streams": infos}
+
+
+def _select(
+    jetstream: JetStream, request: Request, kind: type[StreamNamesRequest], limit: int
+) -> tuple[list[str], Fields]:
+    """The names of one page, and the page."""
+    asked = decode(request.payload, kind, strict=jetstream.strict) if request.has_object else kind()
+    names = sorted(
+        name
+        for name, config in jetstream.account.configs().items()
+        if not asked.subject or any(grammar.overlap(asked.subject, subject) for subject in config.subjects)
+    )
+    offset = min(max(asked.offset, 0), len(names))
+    page = {"total": len(names), "offset": offset, "limit": limit}
+    return names[offset : offset + limit], page
+
+
+# -- purge and delete
+
+
+def purge_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+    asked = StreamPurgeRequest()
+    if request.has_object:
+        asked = decode(request.payload, StreamPurgeRequest, strict=jetstream.strict)
+        if asked.seq and asked.keep:
+            raise api_error("bad_request")
+    stream = find_stream(jetstream, request.stream)
+    if stream.config.sealed:
+        raise api_error("stream_sealed")
+    if stream.config.deny_purge:
+        raise api_error("stream_purge_failed", err="stream purge not permitted")
+    return _purge(stream, asked)
+
+
+async def _purge(stream: Stream, asked: StreamPurgeRequest) -> Fields:
+    purged = stream.purge(subject=asked.filter, seq=asked.seq, keep=asked.keep)
+    await stream.committed()
+    return {"success": True, "purged": purged}
+
+
+def delete_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+    if not request.is_empty:
+        raise api_error("not_empty_request")
+    return _delete(jetstream, find_stream(jetstream, request.stream))
+
+
+async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
+    del jetstream.streams[stream.name]
+    stream.delete_consumers()
+    stream.stop()
+    if stream.directory is None:
+        stream.log.destroy()
+    else:
+        try:
+            await in_thread(_retire, stream, stream.directory)
+        except OSError as error:
+            raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
+    jetstream.announce(stream, "delete")
+    return {"success": True}
+
+
+def _retire(stream: Stream, directory: str) -> None:
+    stream.close()
+    remove_tree(retire_directory(directory, stream.name))
+
+
+# -- what this server does not do
+
+
+def needs_cluster(jetstream: JetStream, request: Request) -> Fields:
+    raise api_error("cluster_required")
+
+
+def snapshot_stream(jetstream: JetStream, request: Request) -> Fields:
+    if request.is_empty:
+        raise api_error("bad_request")
+    find_stream(jetstream, request.stream)
+    raise api_error("stream_snapshot", err="not supported by this server")
+
+
+def restore_stream(jetstream: JetStream, request: Request) -> Fields:
+    if request.is_empty:
+        raise api_error("bad_request")
+    if request.stream in jetstream.streams:
+        raise api_error("stream_name_exist_restore_failed")
+    raise api_error("stream_restore", err="not supported by this server")
+
+
+def _fields(info: StreamInfo) -> Fields:
+    fields: Fields = msgspec.to_builtins(info)
+    return fields
+
+
+ROUTES = (
+    Route("STREAM.CREATE.*", "stream_create_response", create_stream),
+    Route("STREAM.UPDATE.*", "stream_update_response", update_stream),
+    Route("STREAM.INFO.*", "stream_info_response", stream_info, NO_PAGE),
+    Route("STREAM.NAMES", "stream_names_response", stream_names, {**NO_PAGE, "streams": None}),
+    Route("STREAM.LIST", "stream_list_response", list_streams, {**NO_PAGE, "streams": []}),
+    Route("STREAM.PURGE.*", "stream_purge_response", purge_stream, {"purged": 0}),
+    Route("STREAM.DELETE.*", "stream_delete_response", delete_stream),
+    Route("STREAM.SNAPSHOT.*", "stream_snapshot_response", snapshot_stream),
+    Route("STREAM.RESTORE.*", "stream_restore_response", restore_stream, {"deliver_subject": ""}),
+    Route("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", needs_cluster),
+    Route("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", needs_cluster),
+    Route("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", needs_cluster),
+    Route("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", needs_cluster),
+    Route("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", needs_cluster),
+)

@@ -1,0 +1,276 @@
+"""What a stream's configuration may say, and what nats-server fills in where it says nothing.
+
+`check_stream_config` returns a new configuration with all defaults, or raises the ApiError that nats-
+server answers with. Clients depend on which of several faults is reported, so the checks stand in nats-
+server's order. Rules about mirrors and sources are in source_rules, rules about changes in update_rules.
+
+`pedantic` refuses what would otherwise be corrected in silence.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from headrace.config.durations import format_duration
+from headrace.streams.account import Account
+from headrace.streams.config import Placement, StreamConfig
+from headrace.streams.errors import ApiError, api_error
+from headrace.streams.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
+from headrace.subjects import grammar
+from headrace.subjects.transform import Transform, TransformError, check_mapping
+
+MAX_NAME_LENGTH = 255
+MAX_DESCRIPTION_LENGTH = 4 * 1024
+MAX_METADATA_LENGTH = 128 * 1024
+MAX_REPLICAS = 5
+DEFAULT_DUPLICATE_WINDOW = 120_000_000_000
+SHORTEST_AGE = 100_000_000
+SECOND = 1_000_000_000
+UNLIMITED_FIELDS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
+RESERVED_NAMESPACES = ("$JS.>", "$JSC.>", "$NRG.>")
+BAD_NAME_CHARACTERS = frozenset(" \t\r\n\f.*>\\/")
+
+
+def invalid(description: str) -> ApiError:
+    return api_error("stream_invalid_config", err=description)
+
+
+def pedantic_error(description: str) -> ApiError:
+    return api_error("pedantic", err=description)
+
+
+def is_valid_asset_name(name: str) -> bool:
+    """Whether a stream or consumer may have this name: it is a token and a file name."""
+    return bool(name) and BAD_NAME_CHARACTERS.isdisjoint(name)
+
+
+def check_stream_config(config: StreamConfig, account: Account, *, pedantic: bool = False) -> StreamConfig:
+    """The configuration with its defaults. Raises ApiError."""
+    check_texts(config)
+    config = copy.deepcopy(config)
+    check_replicas(config)
+    set_limits(config, pedantic)
+    check_age_and_duplicates(config, account, pedantic)
+    check_features(config, pedantic)
+    neighbours = account.configs()
+    if config.mirror:
+        check_mirror(config, neighbours, pedantic)
+    check_sources(config, neighbours)
+    check_prefixes(config, neighbours)
+    check_cycles(config, neighbours)
+    check_subjects(config)
+    check_bytes(config, account)
+    check_transform(config)
+    check_republish(config, pedantic)
+    check_placement(config)
+    return config
+
+
+def check_texts(config: StreamConfig) -> None:
+    if not is_valid_asset_name(config.name):
+        raise invalid("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+    if len(config.name.encode()) > MAX_NAME_LENGTH:
+        raise invalid(f"stream name is too long, maximum allowed is {MAX_NAME_LENGTH}")
+    if len(config.description.encode()) > MAX_DESCRIPTION_LENGTH:
+        raise invalid(f"stream description is too long, maximum allowed is {MAX_DESCRIPTION_LENGTH}")
+    if metadata_length(config.metadata) > MAX_METADATA_LENGTH:
+        raise invalid(f"stream metadata exceeds maximum size of {MAX_METADATA_LENGTH} bytes")
+
+
+def metadata_length(metadata: dict[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
+
+
+def check_replicas(config: StreamConfig) -> None:
+    config.num_replicas = config.num_replicas or 1
+    if config.num_replicas > MAX_REPLICAS:
+        raise invalid(f"maximum replicas is {MAX_REPLICAS}")
+    if config.num_replicas < 0:
+        raise api_error("replicas_count_cannot_be_negative")
+
+
+def set_limits(config: StreamConfig, pedantic: bool) -> None:
+    """Zero and negative limits mean none, which is written -1."""
+    for name in UNLIMITED_FIELDS:
+        limit = getattr(config, name)
+        if limit < -1 and pedantic:
+            raise pedantic_error(f"{name} must be set to -1")
+        if limit <= 0:
+            setattr(config, name, -1)
+
+
+def check_age_and_duplicates(config: StreamConfig, account: Account, pedantic: bool) -> None:
+    if config.max_age < 0:
+        raise invalid("max age can not be negative")
+    if 0 < config.max_age < SHORTEST_AGE:
+        raise invalid("max age needs to be >= 100ms")
+    highest = account.max_duplicate_window
+    if config.duplicate_window == 0 and not config.mirror and not config.sources:
+        window = DEFAULT_DUPLICATE_WINDOW
+        if 0 < highest < window:
+            if pedantic:
+                raise pedantic_error("duplicate window limits are higher than current limits")
+            window = highest
+        if 0 < config.max_age < window:
+            if pedantic:
+                raise pedantic_error("duplicate window cannot be bigger than max age")
+            window = config.max_age
+        config.duplicate_window = window
+    if config.duplicate_window < 0:
+        raise invalid("duplicates window can not be negative")
+    if config.max_age and config.duplicate_window > config.max_age:
+        raise invalid("duplicates window can not be larger then max age")
+    if 0 < highest < config.duplicate_window:
+        raise invalid(
+            f"duplicates window can not be larger then server limit of {format_duration(highest / SECOND)}"
+        )
+    if 0 < config.duplicate_window < SHORTEST_AGE:
+        raise invalid("duplicates window needs to be >= 100ms")
+
+
+def check_features(config: StreamConfig, pedantic: bool) -> None:
+    """Options that exclude, or need, each other."""
+    if config.deny_purge and config.allow_rollup_hdrs:
+        raise invalid("roll-ups require the purge permission")
+    if config.allow_msg_counter:
+        check_counter(config)
+    check_discard_per_subject(config)
+    check_delete_markers(config, pedantic)
+    if config.allow_msg_schedules:
+        if config.discard == "new":
+            raise invalid("message scheduling cannot use discard new")
+        need_rollup(config, pedantic, "message scheduling")
+    if config.persist_mode == "async":
+        if config.storage != "file":
+            raise invalid("async persist mode is only supported on file storage")
+        if config.num_replicas > 1:
+            raise invalid("async persist mode is not supported on replicated streams")
+        if config.allow_atomic:
+            raise invalid("async persist mode is not supported with atomic batch publish")
+
+
+def check_counter(config: StreamConfig) -> None:
+    if config.discard == "new":
+        raise invalid("counter stream cannot use discard new")
+    if config.allow_msg_ttl:
+        raise invalid("counter stream cannot use message TTLs")
+    if config.allow_msg_schedules:
+        raise invalid("counter stream cannot use message schedules")
+    if config.retention != "limits":
+        raise invalid("counter stream can only use limits retention")
+
+
+def check_discard_per_subject(config: StreamConfig) -> None:
+    if config.discard_new_per_subject:
+        if config.discard != "new":
+            raise invalid("discard new per subject requires discard new policy to be set")
+        if config.max_msgs_per_subject <= 0:
+            raise invalid("discard new per subject requires max msgs per subject > 0")
+
+
+def check_delete_markers(config: StreamConfig, pedantic: bool) -> None:
+    if config.subject_delete_marker_ttl < 0:
+        raise invalid("subject delete marker TTL must not be negative")
+    if config.subject_delete_marker_ttl == 0:
+        return
+    if config.subject_delete_marker_ttl < SECOND:
+        raise invalid("subject delete marker TTL must be at least 1 second")
+    if not config.allow_msg_ttl:
+        if pedantic:
+            raise invalid("subject delete marker cannot be set if message TTLs are disabled")
+        config.allow_msg_ttl = True
+    need_rollup(config, pedantic, "subject delete marker")
+
+
+def need_rollup(config: StreamConfig, pedantic: bool, feature: str) -> None:
+    if not config.allow_rollup_hdrs:
+        if pedantic:
+            raise invalid(f"{feature} cannot be set if roll-ups are disabled")
+        config.allow_rollup_hdrs, config.deny_purge = True, False
+
+
+def check_subjects(config: StreamConfig) -> None:
+    if not config.subjects:
+        if not config.mirror and not config.sources:
+            config.subjects = [config.name]
+        return
+    seen: set[str] = set()
+    for place, subject in enumerate(config.subjects):
+        if not grammar.is_valid_subject(subject):
+            raise invalid("invalid subject")
+        if subject in seen:
+            raise invalid("duplicate subjects detected")
+        if subject == grammar.FULL_WILDCARD:
+            if not config.no_ack:
+                raise invalid("capturing all subjects requires no-ack to be true")
+            if config.num_replicas != 1:
+                raise invalid("capturing all subjects requires replicas of 1")
+        if not config.no_ack:
+            check_namespaces(subject)
+        for other in config.subjects[place + 1 :]:
+            if grammar.overlap(other, subject):
+                raise invalid(f'subject "{subject}" overlaps with "{other}"')
+        seen.add(subject)
+
+
+def check_namespaces(subject: str) -> None:
+    """Acknowledging what the server itself publishes would never end."""
+    for namespace in RESERVED_NAMESPACES:
+        if grammar.overlap(subject, namespace) and not grammar.is_subset(subject, "$JS.EVENT.>"):
+            raise invalid("subjects that overlap with jetstream api require no-ack to be true")
+    if grammar.overlap(subject, "$SYS.>") and not grammar.is_subset(subject, "$SYS.ACCOUNT.>"):
+        raise invalid("subjects that overlap with system api require no-ack to be true")
+
+
+def check_bytes(config: StreamConfig, account: Account) -> None:
+    limits = account.limits
+    highest = (
+        limits.memory_max_stream_bytes if config.storage == "memory" else limits.storage_max_stream_bytes
+    )
+    if limits.max_bytes_required and config.max_bytes <= 0:
+        raise api_error("stream_max_bytes_required")
+    if 0 < highest < config.max_bytes:
+        raise api_error("stream_max_stream_bytes_exceeded")
+
+
+def check_transform(config: StreamConfig) -> None:
+    transform = config.subject_transform
+    if not transform:
+        return
+    if transform.src and not grammar.is_valid_subject(transform.src):
+        raise api_error("stream_transform_invalid_source", err=f"invalid subject {transform.src}")
+    try:
+        check_mapping(transform.src, transform.dest)
+    except TransformError as error:
+        raise api_error("stream_transform_invalid_destination", err=error) from None
+
+
+def check_republish(config: StreamConfig, pedantic: bool) -> None:
+    republish, transform = config.republish, config.subject_transform
+    if not republish:
+        return
+    everything = grammar.FULL_WILDCARD
+    if not republish.src:
+        if pedantic:
+            raise pedantic_error("republish source can not be empty")
+        republish.src = everything
+    if republish.src == republish.dest == everything and transform and config.subjects == [transform.src]:
+        if pedantic:
+            raise pedantic_error("implicit republish based on subject transform")
+        republish.src = republish.dest = transform.dest
+    if any(grammar.overlap(republish.dest, subject) for subject in config.subjects):
+        raise invalid("stream configuration for republish destination forms a cycle")
+    try:
+        Transform(republish.src, republish.dest)
+    except TransformError:
+        raise invalid(
+            f"stream configuration for republish with transform from '{republish.src}' "
+            f"to '{republish.dest}' not valid"
+        ) from None
+
+
+def check_placement(config: StreamConfig) -> None:
+    if config.placement == Placement():
+        config.placement = None
+    if config.placement and config.placement.preferred:
+        raise invalid("preferred server not permitted in placement")

@@ -1,0 +1,1 @@
+"""Faults that the server must survive: killed processes, torn files, failing disks."""

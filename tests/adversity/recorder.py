@@ -1,0 +1,192 @@
+"""A publisher that writes down what was acknowledged, and a reader that checks it against what is stored.
+
+Both talk the protocol over a plain blocking socket: what the test believes must not depend on the retries
+and buffers of a client library.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n'
+PATIENCE_SECONDS = 20.0
+
+
+def payload_of(number: int) -> bytes:
+    """A message that proves by itself that it is whole; sizes differ."""
+    filler = blake2b(b"%d" % number, digest_size=16).hexdigest().encode() * (number % 7)
+    return b"%d %b" % (number, filler)
+
+
+def is_whole(payload: bytes) -> bool:
+    number, _, _ = payload.partition(b" ")
+    if not number.isdigit():
+        return False
+    whole = payload_of(int(number))
+    return payload.startswith(whole) and not payload[len(whole) :].strip(b" ")
+
+
+class Connection:
+    """Frames in, frames out. Any failure of the network is a ConnectionError."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+        self._stream = self.socket.makefile("rb")
+        try:
+            self.socket.sendall(CONNECT)
+            while (line := self._stream.readline().strip()) != b"PONG":
+                if not line:
+                    raise ConnectionResetError("the server is gone")
+        except OSError:
+            self.close()
+            raise
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def messages(self) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+        """(subject, headers, payload, reply) of each message that comes."""
+        while True:
+            line = self._stream.readline()
+            if not line:
+                raise ConnectionResetError("the server is gone")
+            words = line.split()
+            if words[0] == b"MSG":
+                payload = self._read(int(words[-1]))
+                yield words[1], b"", payload, words[3] if len(words) == 5 else b""
+            elif words[0] == b"HMSG":
+                body, header = self._read(int(words[-1])), int(words[-2])
+                yield words[1], body[:header], body[header:], words[3] if len(words) == 6 else b""
+            elif words[0] == b"PING":
+                self.send(b"PONG\r\n")
+            elif words[0] == b"-ERR":
+                raise ConnectionError(line.decode())
+
+    def _read(self, size: int) -> bytes:
+        body = self._stream.read(size + 2)
+        if len(body) < size + 2:
+            raise ConnectionResetError("the server is gone")
+        return body[:size]
+
+    def request(self, subject: str, body: dict[str, Any] | bytes = b"") -> dict[str, Any]:
+        """One JetStream API request; the answer as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        inbox = b"_INBOX.ask.%d" % time.monotonic_ns()
+        self.send(b"SUB %b 9\r\nPUB %b %b %d\r\n%b\r\n" % (inbox, subject.encode(), inbox, len(data), data))
+        for answered, headers, payload, _ in self.messages():
+            if answered == inbox:
+                self.send(b"UNSUB 9\r\n")
+                if b" 503" in headers[:16]:
+                    raise ConnectionError(f"nobody answers {subject}")
+                answer: dict[str, Any] = json.loads(payload)
+                return answer
+        raise AssertionError
+
+    def close(self) -> None:
+        self._stream.close()
+        self.socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass
+class Record:
+    """What a publisher knows: the number of every message that was acknowledged, by its sequence."""
+
+    acknowledged: dict[int, int] = field(default_factory=dict)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    next_number: int = 1
+
+    def publish(
+        self, port: int, *, until: float = 0.0, count: int = 1 << 62, in_flight: int = 256, size: int = 0
+    ) -> None:
+        """Publish with a bounded flight until the time, the count or the server ends (which is no error)."""
+        with suppress(OSError), Connection(port) as connection:
+            self._publish(connection, until or float("inf"), count, in_flight, size)
+
+    def _publish(self, connection: Connection, until: float, count: int, in_flight: int, size: int) -> None:
+        connection.send(b"SUB _INBOX.acks.* 1\r\n")
+        flying = 0
+        answers = connection.messages()
+        while True:
+            burst = []
+            while flying < in_flight and count and time.monotonic() < until:
+                payload = (
+                    payload_of(self.next_number).ljust(size, b" ") if size else payload_of(self.next_number)
+                )
+                burst.append(b"PUB crash.%d _INBOX.acks.%d %d\r\n%b\r\n" % (
+                    self.next_number % 5, self.next_number, len(payload), payload))  # fmt: skip
+                self.next_number += 1
+                count -= 1
+                flying += 1
+            if burst:
+                connection.send(b"".join(burst))
+            if not flying:
+                return
+            subject, _, body, _ = next(answers)
+            flying -= 1
+            answer = json.loads(body)
+            if "error" in answer:
+                self.errors.append(answer["error"])
+            else:
+                number = int(subject.rpartition(b".")[2])
+                assert answer["seq"] not in self.acknowledged, "a sequence was given twice"
+                self.acknowledged[answer["seq"]] = number
+
+
+def create_stream(port: int, **config: Any) -> None:
+    config = {"name": "CRASH", "subjects": ["crash.*"], "storage": "file", **config}
+    with Connection(port) as connection:
+        answer = connection.request("$JS.API.STREAM.CREATE.CRASH", config)
+    assert "error" not in answer, answer
+
+
+def stored_messages(port: int, first: int = 1) -> dict[int, bytes]:
+    """Everything in the stream from a sequence on, by sequence, read with a pull consumer without acks."""
+    config = {"deliver_policy": "by_start_sequence", "opt_start_seq": first, "ack_policy": "none"}
+    with Connection(port) as connection:
+        created = connection.request(
+            "$JS.API.CONSUMER.CREATE.CRASH", {"stream_name": "CRASH", "config": config}
+        )
+        assert "error" not in created, created
+        pending = created["num_pending"]
+        body = json.dumps({"batch": max(pending, 1), "no_wait": True}).encode()
+        connection.send(
+            b"SUB _INBOX.read 2\r\nPUB $JS.API.CONSUMER.MSG.NEXT.CRASH.%b _INBOX.read %d\r\n%b\r\n"
+            % (created["name"].encode(), len(body), body)
+        )
+        return _read_batch(connection, pending)
+
+
+def _read_batch(connection: Connection, pending: int) -> dict[int, bytes]:
+    stored: dict[int, bytes] = {}
+    last = 0
+    for _, headers, payload, reply in islice(connection.messages(), pending):
+        assert not headers, headers
+        seq = int(reply.split(b".")[5])
+        assert seq > last, "out of order"
+        stored[seq] = payload
+        last = seq
+    return stored
+
+
+def check(record: Record, stored: dict[int, bytes], *, first: int = 1) -> None:
+    """Every acknowledged message from `first` on is stored under its sequence, whole and unaltered."""
+    assert all(is_whole(payload) for payload in stored.values())
+    missing = [seq for seq in record.acknowledged if seq >= first and seq not in stored]
+    assert not missing, f"{len(missing)} acknowledged messages are missing, the first is {min(missing)}"
+    for seq, number in record.acknowledged.items():
+        if seq >= first:
+            assert int(stored[seq].partition(b" ")[0]) == number, f"sequence {seq} holds another message"

@@ -1,0 +1,214 @@
+"""Damaged files: a torn tail is cut, damage in the middle is passed over and reported, and no bad byte is ever served."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.log import Log
+from tests.engine.logs import Model, content, files, messages
+
+HEADERS = b"NATS/1.0\r\nkey: value\r\n\r\n"
+HEAD = 128  # of a segment
+RECORD = 40  # bytes of a record before its text
+
+
+def write_log(
+    directory: Path, count: int, *, segment_bytes: int = 1 << 26
+) -> dict[int, tuple[bytes, bytes, bytes]]:
+    log = Log(str(directory), segment_bytes=segment_bytes)
+    assert log.recover() == []
+    for k in range(count):
+        log.append(b"subject.%d" % (k % 3), HEADERS if k % 2 else b"", b"payload number %d" % k)
+    log.commit()
+    written = messages(log)
+    log.close()
+    assert len(written) == count
+    return written
+
+
+def record_ends(written: dict[int, tuple[bytes, bytes, bytes]]) -> list[int]:
+    ends = [HEAD]
+    for message in written.values():
+        ends.append(ends[-1] + RECORD + sum(map(len, message)))
+    return ends
+
+
+def open_copy(directory: Path, copy: Path) -> tuple[Log, list[str]]:
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(directory, copy)
+    log = Log(str(copy))
+    return log, log.recover()
+
+
+@pytest.mark.parametrize("behind", [b"", b"\0" * 5000, b"\xff" * 3, b"rubbish" * 100])
+def test_a_torn_tail_is_cut_back_to_the_last_good_record(quick_path: Path, behind: bytes) -> None:
+    written = write_log(quick_path / "log", 6)
+    files(quick_path / "log", "idx")[0].unlink()
+    (segment,) = files(quick_path / "log", "log")
+    data = segment.read_bytes()
+    ends = record_ends(written)
+    assert ends[-1] == len(data)
+    for length in range(ends[2], len(data) + 1):
+        segment.write_bytes(data[:length] + behind)
+        log, reports = open_copy(quick_path / "log", quick_path / "copy")
+        intact = {seq: message for seq, message in written.items() if ends[seq] <= length}
+        assert messages(log) == intact, length
+        torn = (
+            bool(behind.strip(b"\0"))
+            or data[max(end for end in ends if end <= length) : length].strip(b"\0") != b""
+        )
+        assert len(reports) == torn, (length, reports)
+        # And it goes on from there.
+        assert log.append(b"subject", b"", b"after") == len(intact) + 1
+        log.commit()
+        log.close()
+        again = Log(str(quick_path / "copy"))
+        assert again.recover() == []
+        assert len(messages(again)) == len(intact) + 1
+        again.close()
+
+
+@pytest.mark.parametrize("with_index", [False, True])
+@pytest.mark.parametrize("segment", [0, 1])
+def test_a_flipped_byte_costs_one_message_and_is_never_served(
+    quick_path: Path, segment: int, with_index: bool
+) -> None:
+    written = write_log(quick_path / "log", 60, segment_bytes=4096)
+    paths = files(quick_path / "log", "log")
+    assert len(paths) == 2
+    if not with_index:
+        for path in files(quick_path / "log", "idx"):
+            path.unlink()
+    data = paths[segment].read_bytes()
+    reported = lost_in_all = 0
+    for place in range(0, len(data), 1 if len(data) < 3000 else 5):
+        paths[segment].write_bytes(data[:place] + bytes([data[place] ^ 0x40]) + data[place + 1 :])
+        log, reports = open_copy(quick_path / "log", quick_path / "copy")
+        found = messages(log)
+        assert found.items() <= written.items(), place
+        lost = len(written) - len(found)
+        assert lost == (place >= HEAD), place
+        for seq in written:
+            message = log.get(seq)
+            assert message is None or content(message) == written[seq]
+        assert bool(reports) == (place >= HEAD and not with_index), (place, reports)
+        assert bool(log.damages) == (place >= HEAD), place
+        assert log.count == len(found)
+        reported += bool(log.damages)
+        lost_in_all += lost
+        log.close()
+    assert reported == lost_in_all > 0
+
+
+def test_a_block_of_zeros_in_the_middle(quick_path: Path) -> None:
+    written = write_log(quick_path / "log", 40)
+    (path,) = files(quick_path / "log", "log")
+    files(quick_path / "log", "idx")[0].unlink()
+    data = bytearray(path.read_bytes())
+    data[1000:1512] = bytes(512)
+    path.write_bytes(data)
+    log = Log(str(quick_path / "log"))
+    (report,) = log.recover()
+    assert "damaged" in report
+    found = messages(log)
+    assert found.items() <= written.items()
+    assert 40 - len(found) <= 8
+    assert log.last_seq == 40
+    assert log.deleted() == sorted(set(written) - set(found))
+    log.close()
+
+
+@pytest.mark.parametrize("kind", ["log", "idx"])
+def test_a_head_that_is_damaged_in_both_copies(quick_path: Path, kind: str) -> None:
+    written = write_log(quick_path / "log", 60, segment_bytes=4096)
+    path = files(quick_path / "log", kind)[0]
+    data = bytearray(path.read_bytes())
+    data[0:HEAD] = b"\xee" * HEAD
+    path.write_bytes(data)
+    log = Log(str(quick_path / "log"))
+    reports = log.recover()
+    found = messages(log)
+    if kind == "idx":
+        assert (reports, found) == ([], written)
+    else:
+        assert "head is damaged" in reports[0]
+        assert 0 < len(found) < 60
+        assert found.items() <= written.items()
+        assert path.with_suffix(".log.damaged").read_bytes() == bytes(data)
+    log.close()
+
+
+def test_a_file_that_was_never_written_is_removed(quick_path: Path) -> None:
+    written = write_log(quick_path / "log", 5)
+    (quick_path / "log" / "000000000002.log").write_bytes(bytes(4096))
+    (quick_path / "log" / "000000000003.log").write_bytes(b"")
+    (quick_path / "log" / "000000000001.log.tmp").write_bytes(b"an unfinished rewrite")
+    log = Log(str(quick_path / "log"))
+    assert log.recover() == []
+    assert messages(log) == written
+    assert log.append(b"s", b"", b"") == 6
+    log.commit()
+    log.close()
+    assert not list((quick_path / "log").glob("*.tmp"))
+    log = Log(str(quick_path / "log"))
+    assert log.recover() == []
+    assert log.count == 6
+    log.close()
+
+
+def test_an_index_is_only_used_if_it_is_right(quick_path: Path) -> None:
+    written = write_log(quick_path / "log", 8)
+    (index,) = files(quick_path / "log", "idx")
+    data = index.read_bytes()
+    for place in range(len(data)):
+        index.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        log, reports = open_copy(quick_path / "log", quick_path / "copy")
+        assert (reports, messages(log)) == ([], written), place
+        log.close()
+    for length in (0, 10, len(data) - 1):
+        index.write_bytes(data[:length])
+        log, reports = open_copy(quick_path / "log", quick_path / "copy")
+        assert (reports, messages(log)) == ([], written), length
+        log.close()
+
+
+def test_a_stale_index_is_noticed(quick_path: Path) -> None:
+    write_log(quick_path / "log", 5)
+    (index,) = files(quick_path / "log", "idx")
+    stale = index.read_bytes()
+    log = Log(str(quick_path / "log"))
+    log.recover()
+    log.remove(2)
+    log.append(b"s", b"", b"new")
+    log.close()
+    index.write_bytes(stale)
+    log = Log(str(quick_path / "log"))
+    assert log.recover() == []
+    assert sorted(messages(log)) == [1, 3, 4, 5, 6]
+    log.close()
+
+
+def test_published_bytes_never_pass_for_records(quick_path: Path) -> None:
+    """Somebody publishes the very bytes of a log; then the record around them is damaged."""
+    write_log(quick_path / "other", 5)
+    bait = files(quick_path / "other", "log")[0].read_bytes()[HEAD:]
+    log = Log(str(quick_path / "log"))
+    log.recover()
+    for _ in range(3):
+        log.append(b"s", b"", bait)
+    log.commit()
+    log.close()
+    for path in files(quick_path / "log", "idx"):
+        path.unlink()
+    (path,) = files(quick_path / "log", "log")
+    data = bytearray(path.read_bytes())
+    data[HEAD + RECORD + len(bait) + 9] ^= 1  # in the head of the second record
+    path.write_bytes(data)
+    log = Log(str(quick_path / "log"))
+    assert len(log.recover()) == 1
+    assert [message[2] for message in messages(log).values()] == [bait, bait]
+    assert Model(in_memory=False).size(b"s", b"", bait) * 2 == log.byte_count
+    log.close()

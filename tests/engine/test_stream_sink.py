@@ -1,0 +1,161 @@
+"""From a publish to its acknowledgement, on the memory store and on the file store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.engine.committer import Committer
+from headrace.engine.log import Log
+from headrace.engine.stream_sink import StreamSink
+from tests.engine.harness import Bench, Peer
+
+
+class Ledger:
+    """A stream's owner that writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.special: list[tuple[bytes, bytes, bytes, bytes]] = []
+        self.failures: list[tuple[bytes, str]] = []
+
+    def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        self.special.append((subject, reply, headers, payload))
+
+    def on_store_failure(self, reply: bytes, failure: str) -> None:
+        self.failures.append((reply, failure))
+
+
+class Stream:
+    def __init__(self, bench: Bench, log: Log) -> None:
+        self.ledger = Ledger()
+        self.log = log
+        self.sink = StreamSink(bench.hub, bench.interest, log, self.ledger)
+        self.sink.ack_prefix = b'{"stream":"S", "seq":'
+        self.sink.subscribe(b"s.>", None, b"1")
+
+
+@pytest.fixture(params=["memory", "file"])
+def stream(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path) -> Iterator[Stream]:
+    if request.param == "memory":
+        log = Log(None, committer=None)
+        log.recover()
+        yield Stream(bench, log)
+        log.close()
+        return
+    committer = Committer()
+    bench.hub.add_source(committer.fileno(), committer.poll)
+    log = Log(str(tmp_path), committer=committer)
+    log.recover()
+    yield Stream(bench, log)
+    log.close()
+    bench.hub.remove_source(committer.fileno())
+    committer.close()
+
+
+def answers(bench: Bench, peer: Peer, count: int) -> list[tuple[bytes, dict[str, Any]]]:
+    """The next `count` answers, by reply subject."""
+    got: list[tuple[bytes, dict[str, Any]]] = []
+
+    def arrived() -> bool:
+        got.extend((f.subject, json.loads(f.payload)) for f in peer.frames() if f.operation == "MSG")
+        return len(got) >= count
+
+    bench.settle_until(arrived)
+    return got
+
+
+def test_a_message_is_stored_and_acknowledged(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"PUB s.one inbox.1 5\r\nhello\r\nPUB s.two 2\r\nhi\r\nPUB s.one inbox.3 0\r\n\r\n")
+    assert answers(bench, peer, 2) == [
+        (b"inbox.1", {"stream": "S", "seq": 1}),
+        (b"inbox.3", {"stream": "S", "seq": 3}),
+    ]
+    stored = stream.log.get(2)
+    assert stored is not None
+    assert (stored.subject, stored.headers, stored.payload) == (b"s.two", b"", b"hi")
+    assert stream.log.committed_seq == stream.log.last_seq == 3
+
+
+def test_headers_are_stored_with_the_message(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"HPUB s.one inbox.1 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n")
+    assert answers(bench, peer, 1)[0][1]["seq"] == 1
+    stored = stream.log.get(1)
+    assert stored is not None
+    assert (stored.headers, stored.payload) == (b"NATS/1.0\r\nA: b\r\n\r\n", b"hi")
+
+
+def published_with_id(msg_id: bytes, reply: bytes) -> bytes:
+    headers = b"NATS/1.0\r\nNats-Msg-Id: " + msg_id + b"\r\n\r\n"
+    return b"HPUB s.one %b %d %d\r\n%bx\r\n" % (reply, len(headers), len(headers) + 1, headers)
+
+
+def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(
+        published_with_id(b"a", b"inbox.1")
+        + published_with_id(b"b", b"inbox.2")
+        + published_with_id(b"a", b"inbox.3")
+    )
+    assert [body for _, body in answers(bench, peer, 3)] == [
+        {"stream": "S", "seq": 1},
+        {"stream": "S", "seq": 2},
+        {"stream": "S", "seq": 1, "duplicate": True},
+    ]
+    assert stream.log.last_seq == 2
+    assert stream.sink.find(b"b") == 2
+    assert stream.sink.find(b"c") == 0
+
+
+def test_an_id_is_forgotten_after_the_window(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 1
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"a", b"inbox.1") + published_with_id(b"a", b"inbox.2"))
+    assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
+
+
+def test_other_headers_of_nats_go_to_the_stream_in_order(bench: Bench, stream: Stream) -> None:
+    headers = b"NATS/1.0\r\nNats-Msg-Id: a\r\nNats-Rollup: all\r\n\r\n"
+    bench.connect().send(b"HPUB s.one r %d %d\r\n%bx\r\n" % (len(headers), len(headers) + 1, headers))
+    assert stream.ledger.special == [(b"s.one", b"r", headers, b"x")]
+    assert stream.log.last_seq == 0
+
+
+def test_what_is_too_large_or_refused_goes_to_the_stream(bench: Bench, stream: Stream) -> None:
+    stream.sink.max_msg_size = 3
+    peer = bench.connect()
+    peer.send(b"PUB s.one r 4\r\nabcd\r\n")
+    stream.log.configure(
+        max_msgs=1, max_bytes=-1, max_msgs_per_subject=-1, discard_new=True, discard_new_per_subject=False
+    )
+    peer.send(b"PUB s.one r 1\r\n1\r\nPUB s.one r 1\r\n2\r\n")
+    assert [payload for *_, payload in stream.ledger.special] == [b"abcd", b"2"]
+
+
+def test_all_goes_to_the_stream_when_it_asks_for_it(bench: Bench, stream: Stream) -> None:
+    stream.sink.direct = False
+    bench.connect().send(b"PUB s.one 1\r\n1\r\n")
+    assert stream.ledger.special == [(b"s.one", b"", b"", b"1")]
+
+
+def test_a_stream_without_acknowledgements_sends_none(bench: Bench, stream: Stream) -> None:
+    stream.sink.no_ack = True
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"PUB s.one inbox.1 1\r\n1\r\n")
+    bench.settle_until(lambda: stream.log.committed_seq == 1)
+    assert peer.payloads() == []
+
+
+def test_an_answer_waits_for_what_was_appended_before_it(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    seq = stream.log.append(b"s.one", b"", b"x")
+    stream.sink.answer(b"inbox.1", b'{"mine":1}')
+    bench.hub.flush()
+    assert answers(bench, peer, 1) == [(b"inbox.1", {"mine": 1})]
+    assert stream.log.committed_seq == seq

@@ -1,0 +1,175 @@
+"""Plays the same requests to two servers and keeps the answers, without what must differ: ids, times,
+names.
+
+A session is an async function that gets a `Recorder`. What it asks and receives is written down line by
+line; the lines of both servers are compared by the tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
+
+from tests.servers import Server
+
+API = "$JS.API."
+MINUTE = 60_000_000_000
+ACK = re.compile(r"(\$JS\.ACK\.[^.]+\.[^.]+\.\d+\.\d+\.\d+)\.\d+\.(\d+)")
+TIMES = {"created", "ts", "timestamp", "last_active", "pinned_ts", "first_ts", "last_ts", "time"}
+HIDDEN = {"id", "pinned_client_id", "pinned_id", "pause_remaining", "ack_time"}
+WAIT_SECONDS = 5.0
+
+Session = Callable[["Recorder"], Awaitable[None]]
+
+
+class Recorder:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.lines: list[str] = []
+        self.received: list[Msg] = []
+        """All messages that `receive` has seen, statuses too."""
+        self.hides_pending = False
+        self._inboxes: dict[str, Any] = {}
+
+    def note(self, what: str) -> None:
+        self.lines.append(what)
+
+    async def ask(self, subject: str, body: Any = b"", *, headers: dict[str, str] | None = None) -> Any:
+        """An API request; the answer is noted and returned."""
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            answer = await self.client.request(API + subject, payload, timeout=WAIT_SECONDS, headers=headers)
+        except NoRespondersError:
+            self.note(f"{subject} -> no responders")
+            return {}
+        value = json.loads(answer.data)
+        self.note(f"{subject} {payload.decode()}\n" + show(value))
+        return value
+
+    async def stream(self, **config: Any) -> None:
+        name = config.setdefault("name", "S")
+        config.setdefault("subjects", ["s.>"])
+        config.setdefault("storage", "memory")
+        await self.client.request(f"{API}STREAM.DELETE.{name}", b"", timeout=WAIT_SECONDS)
+        answer = await self.client.request(
+            f"{API}STREAM.CREATE.{name}", json.dumps(config).encode(), timeout=WAIT_SECONDS
+        )
+        error = json.loads(answer.data).get("error")
+        assert error is None, error
+
+    async def consumer(
+        self, name: str = "C", *, action: str = "", pedantic: bool = False, **config: Any
+    ) -> Any:
+        """Create or update a consumer of stream S the way that newer clients do."""
+        body = {"stream_name": "S", "config": {"name": name, **config}, "action": action}
+        if pedantic:
+            body["pedantic"] = True
+        return await self.ask(f"CONSUMER.CREATE.S.{name}", body)
+
+    async def info(self, name: str = "C") -> Any:
+        return await self.ask(f"CONSUMER.INFO.S.{name}")
+
+    async def publish(
+        self, *subjects: str, payload: bytes = b"x", headers: dict[str, str] | None = None
+    ) -> None:
+        """Store one message on each subject."""
+        for subject in subjects:
+            await self.client.request(subject, payload, timeout=WAIT_SECONDS, headers=headers)
+
+    async def listen(self, subject: str, queue: str = "") -> None:
+        self._inboxes[subject] = await self.client.subscribe(subject, queue=queue)
+        await self.client.flush()
+
+    async def leave(self, subject: str) -> None:
+        await self._inboxes.pop(subject).unsubscribe()
+        await self.client.flush()
+
+    async def pull(self, body: Any = b"", *, name: str = "C", to: str = "in", listening: bool = True) -> None:
+        """Send a pull request; `receive` gets what comes."""
+        if listening and to not in self._inboxes:
+            await self.listen(to)
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        await self.client.publish(f"{API}CONSUMER.MSG.NEXT.S.{name}", payload, reply=to)
+        await self.client.flush()
+
+    async def receive(self, count: int = 1, *, at: str = "in") -> list[Msg]:
+        """The next messages there, each noted."""
+        messages = []
+        for _ in range(count):
+            try:
+                message = await self._inboxes[at].next_msg(timeout=WAIT_SECONDS)
+            except TimeoutError:
+                self.note(f"{at}: nothing")
+                break
+            messages.append(message)
+            self.note(f"{at}: " + self._describe(message))
+        self.received += messages
+        return messages
+
+    def _describe(self, message: Msg) -> str:
+        text = describe(message)
+        return re.sub(r"<time>\.\d+", "<time>.<pending>", text) if self.hides_pending else text
+
+    async def nothing(self, *, at: str = "in", seconds: float = 0.15) -> None:
+        """Nothing more may have come by now."""
+        try:
+            message = await self._inboxes[at].next_msg(timeout=seconds)
+        except TimeoutError:
+            self.note(f"{at}: silence")
+        else:
+            self.note(f"{at}: unexpectedly " + describe(message))
+
+    async def ack(self, message: Msg, body: bytes = b"+ACK", *, double: bool = False) -> None:
+        if not double:
+            await self.client.publish(message.reply, body)
+            await self.client.flush()
+            return
+        answer = await self.client.request(message.reply, body, timeout=WAIT_SECONDS)
+        self.note(f"ack of the ack: {describe(answer)}")
+
+
+def describe(message: Msg) -> str:
+    raw = message.headers or {}
+    headers = {key: "<id>" if key == "Nats-Pin-Id" else value for key, value in raw.items()}
+    subject = "<inbox>" if message.subject.startswith("_INBOX") else message.subject
+    reply = ACK.sub(r"\1.<time>.\2", message.reply)
+    reply = re.sub(r"(\$JS\.FC\.[^.]+\.[^.]+\.).*", r"\1<id>", reply)
+    data = message.data.decode()
+    if subject.startswith("$JS.EVENT"):
+        data = show(json.loads(data))
+    return f"{subject} reply={reply} headers={headers} {data}"
+
+
+def show(value: Any) -> str:
+    return json.dumps(hide(value), indent=1, sort_keys=True)
+
+
+def hide(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _hide_field(key, each) for key, each in value.items()}
+    return [hide(each) for each in value] if isinstance(value, list) else value
+
+
+def _hide_field(key: str, value: Any) -> Any:
+    if key in TIMES and isinstance(value, str):
+        return value if value.startswith("0001-") else "<time>"
+    return "<hidden>" if key in HIDDEN and value else hide(value)
+
+
+async def play(server: Server, session: Session) -> list[str]:
+    client = await nats.connect(f"nats://{server.host}:{server.port}", allow_reconnect=False)
+    recorder = Recorder(client)
+    try:
+        await asyncio.wait_for(session(recorder), 30)
+        await client.request(f"{API}STREAM.DELETE.S", b"", timeout=WAIT_SECONDS)
+    finally:
+        await client.close()
+    return recorder.lines

@@ -1,0 +1,43 @@
+"""Every session about consumers gets the same answers from nats-server and from this server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Server, running_server
+from tests.streams import (
+    consumer_sessions_api,
+    consumer_sessions_pull,
+    consumer_sessions_push,
+    consumer_sessions_start,
+)
+from tests.streams.recorder import Session, play
+
+SESSIONS = (
+    *consumer_sessions_api.SESSIONS,
+    *consumer_sessions_pull.SESSIONS,
+    *consumer_sessions_push.SESSIONS,
+    *consumer_sessions_start.SESSIONS,
+)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    def flags(name: str) -> list[str]:
+        directory: Path = tmp_path_factory.mktemp(name)
+        return ["-js", "-sd", str(directory)]
+
+    with ExitStack() as stack:
+        reference = stack.enter_context(running_server("nats-server", flags=flags("reference")))
+        ours = stack.enter_context(running_server("headrace", flags=flags("ours")))
+        yield reference, ours
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.__name__)
+async def test_answers_are_those_of_nats_server(servers: tuple[Server, Server], session: Session) -> None:
+    reference, ours = servers
+    assert await play(ours, session) == await play(reference, session)
