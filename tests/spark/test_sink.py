@@ -82,7 +82,10 @@ def test_without_acknowledgements_plain_subjects_work(on: Nats) -> None:
 def test_a_stream_is_copied_with_ids_of_query_batch_partition_and_row(on: Nats) -> None:
     """Where the names of query and batch come from is not documented by Spark: this is what notices."""
     source, target = on.broker.make_stream(), on.broker.make_stream()
-    on.broker.publish(f"{source}.a", list("abcdef"), {"Kind": "letter", "Nats-Msg-Id": ""})
+    for letter in "abcdef":
+        on.broker.publish(
+            f"{source}.a", [letter], {"Kind": "letter", "Nats-Msg-Id": f"{letter} of the source"}
+        )
     rows = on.read_stream(source, startingOffsets="earliest", maxOffsetsPerTrigger=4, minPartitions=2)
     copy(on, rows, subject=f"{target}.copy")
     found = on.broker.messages(target)

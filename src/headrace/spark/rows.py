@@ -1,9 +1,9 @@
-"""Reads one partition: the columns that the client fills from the wire, checked for what is missing.
+"""Reads one partition: the columns that the client fills from the wire.
 
 A reader that gives back fewer rows than there were has lost data without a word, so everything that is not a
 full answer raises. Gaps are the exception, because deleted messages leave them. Only one kind of gap is not
-innocent: messages that the stream's limits removed between planning and reading. They are at its beginning,
-so the beginning is looked at once more when all has been read.
+innocent: messages that the stream's limits, or a purge, removed between planning and reading. The client
+tells them from the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.client import MessagesMissing
 from headrace.spark.connection import Streams
 from headrace.spark.failure import DataLossError
 from headrace.spark.offsets import LOSS_HINT
@@ -37,28 +38,17 @@ def read_rows(
     fail_on_data_loss: bool,
 ) -> Iterator[pyarrow.RecordBatch]:
     """The rows of a partition, in order. Raises what the client raises, and DataLossError."""
-    received = 0
-    batches = streams.client.fetch_range(
-        partition.stream,
-        partition.first,
-        partition.last,
-        subjects=subjects,
-        batch_rows=BATCH_ROWS,
-        headers=include_headers,
-    )
-    for batch in batches:
-        received += batch.num_rows
-        yield batch if include_headers else batch.drop_columns(["headers"])
-    complete = not subjects and received == partition.last - partition.first + 1
-    if fail_on_data_loss and not complete:
-        _check_beginning(streams, partition)
-
-
-def _check_beginning(streams: Streams, partition: StreamPartition) -> None:
-    first = streams.extent(partition.stream).first
-    if first > partition.first:
-        raise DataLossError(
-            f"messages of the stream {partition.stream} from {partition.first} on were removed "
-            "while they were read",
-            hint=LOSS_HINT,
+    try:
+        batches = streams.client.fetch_range(
+            partition.stream,
+            partition.first,
+            partition.last,
+            subjects=subjects,
+            batch_rows=BATCH_ROWS,
+            headers=include_headers,
+            fail_on_loss=fail_on_data_loss,
         )
+        for batch in batches:
+            yield batch if include_headers else batch.drop_columns(["headers"])
+    except MessagesMissing as error:
+        raise DataLossError(f"messages were removed before they were read: {error}", hint=LOSS_HINT) from None
