@@ -27,7 +27,10 @@ class DataLossError(DataSourceError):
     """Messages that the query still had to read are no longer in the stream."""
 
 
-_RAISED = re.compile(r"^(?:pyspark\.\S*?)?headrace\.[\w.]+: (.+)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
+)
 _CAUSE = re.compile(r"^\s*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
 
 
@@ -52,11 +55,10 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, HeadraceError):
         return in_one_line(error)
     text = str(error)
-    ours = _RAISED.findall(text)
-    if ours:
-        return str(ours[-1]).strip()
+    raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    if raised:
+        return str(raised[0]).strip()  # in a worker; what follows is Java's way from there to here
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [cause.strip() for cause in _CAUSE.findall(text)]
     if lines and lines[0].startswith("["):
         return lines[0]  # Spark's own error class and sentence: `[TABLE_OR_VIEW_NOT_FOUND] The table …`
-    return next(iter(causes or lines), type(error).__name__)
+    return next(iter([cause.strip() for cause in _CAUSE.findall(text)] or lines), type(error).__name__)
