@@ -27,7 +27,7 @@ CHECKPOINT = f"{OWN}/checkpoint"
 STAGING = f"{OWN}/staging"
 JOURNAL = f"{OWN}/compaction.json"
 
-_NAME = re.compile(r"batch(?:es)?-(\d+)(?:-(\d{9}))?-(\d{4})\.(\w+)")
+_NAME = re.compile(r"(?:batch-(\d{9,})|batches-(\d{9,})-(\d{9,}))-\d{4,}\.\w+")
 
 
 @dataclass(frozen=True)
@@ -49,4 +49,4 @@ def content_of(name: str) -> Content | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    return Content(int(match[1]), int(match[2] or match[1]))
+    return Content(int(match[1] or match[2]), int(match[1] or match[3]))
