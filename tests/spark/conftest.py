@@ -16,6 +16,7 @@ import pytest
 from nats.aio.client import Client as NatsClient
 from nats.js.api import DeliverPolicy, StreamConfig
 
+from headrace.spark.start import start_query
 from tests.servers import Server, ServerKind, running_server
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ class Nats:
                 batches.append(found)
 
         writer = rows.writeStream.foreachBatch(keep).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(self.directory / checkpoint)).start()
-        query.awaitTermination()
+        start_query(writer.option("checkpointLocation", str(self.directory / checkpoint))).awaitTermination()
         return batches
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 
 from headrace.spark.session import spark_session
+from headrace.spark.start import start_query
 
 ROWS_PER_BATCH = 2000
 
@@ -25,8 +26,7 @@ def main() -> None:
         .load()
     )
     writer = rows.writeStream.format("nats").options(servers=url, subject=f"{target}.copy")
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
+    start_query(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)).awaitTermination()
     spark.stop()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.client import Client
 from headrace.spark import duplicate_window
+from headrace.spark.start import start_query
 from tests.spark.conftest import Nats
 from tests.spark.test_batch_read import reason
 
@@ -26,7 +27,7 @@ def copy(on: Nats, rows: Any, checkpoint: str = "copy", **options: str) -> None:
     """Run a streaming query into the sink to the end of what is there."""
     writer = rows.writeStream.format("nats").options(servers=on.broker.url, **options)
     writer = writer.option("checkpointLocation", str(on.directory / checkpoint))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    start_query(writer.trigger(availableNow=True)).awaitTermination()
 
 
 def test_rows_become_messages(on: Nats) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.spark.start import start_query
 from headrace.spark.table.table import Table
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def start_landing(spark: SparkSession, landing: Landing, *, once: bool) -> Strea
     writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table.write_batch)
     writer = writer.option("checkpointLocation", table.checkpoint)
     every = {"availableNow": True} if once else {"processingTime": f"{landing.every_seconds:g} seconds"}
-    return writer.trigger(**every).start()
+    return start_query(writer.trigger(**every))
 
 
 def _rows(spark: SparkSession, landing: Landing) -> DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.spark.failure import reason_of
 from headrace.spark.pipeline.plan import Views
 from headrace.spark.pipeline.specification import ONCE, Pipeline, SinkSpec
+from headrace.spark.start import start_query
 from headrace.spark.table.table import Table
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def start_queries(
         for sink in pipeline.sinks:
             try:
                 writer = _writer(spark, pipeline, sink, views[sink.view], options, show)
-                queries[sink.name] = writer.trigger(**_trigger(ONCE if once else sink.trigger)).start()
+                trigger = _trigger(ONCE if once else sink.trigger)
+                queries[sink.name] = start_query(writer.trigger(**trigger))
             except PySparkException as error:
                 sink.node.fail(" ".join(reason_of(error).split()))
     except BaseException:
