@@ -18,6 +18,7 @@ import pytest
 
 from headrace.cli.command import headrace
 from tests.cli.commands import SECONDS, environment
+from tests.servers import running_server
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -90,7 +91,7 @@ def test_paths_in_the_architecture_exist() -> None:
     paths = re.findall(r"`((?:\w+/)+\w+\.\w+|\w+\.py)`", text)
     assert len(paths) > 15
     for path in paths:
-        places = (ROOT / path, package / path, package / "config" / path)
+        places = (ROOT / path, package / path, package / "config" / path, package / "streams" / path)
         assert any(place.exists() for place in places), path
 
 
@@ -109,6 +110,7 @@ class Terminal:
                 stdout=screen,
                 stderr=subprocess.STDOUT,
                 env=environment(**variables),
+                cwd=path.parent,
             )
 
     @property
@@ -187,6 +189,16 @@ def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
             screen = terminal.screen.replace(f" -s {url}", "").replace(url.rpartition(":")[2], "4222")
             assert screen == shown
     assert ran == ["serve", "sub", "pub", "pub", "request"]
+
+
+def test_the_streams_of_the_readme_print_what_it_says(tmp_path: Path) -> None:
+    text = section((ROOT / "README.md").read_text(), "## Streams")
+    (script,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (shown,) = re.findall(r"^```\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    with running_server("headrace", flags=["-js", "-sd", str(tmp_path)]) as server:
+        script = script.replace("nats.connect()", f"nats.connect('nats://{server.host}:{server.port}')")
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS)
+    assert (done.stdout, done.stderr) == (shown, "")
 
 
 def test_documents_name_no_machine() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from benchmarks.__main__ import LONG_KEYS, PEAK_RSS_LIMITS_MB, ROWS, TARGETS, VALUE_LIMITS
@@ -15,6 +18,12 @@ from headrace.bench.tables import notes
 from headrace.bench.workloads import Experiment, Sample, StreamMemory, StreamPublish, StreamRecovery
 from headrace.bench.workloads.stream_recovery import await_stream
 
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("Listening for client connections on 127.0.0.1:1", flush=True)
+time.sleep(60)
+"""
 ELSEWHERE = Server("elsewhere", address=Address("127.0.0.1", 1))
 
 
@@ -109,3 +118,18 @@ def test_every_aim_belongs_to_a_row() -> None:
     assert {*TARGETS, *PEAK_RSS_LIMITS_MB, *VALUE_LIMITS} <= set(keys)
     assert {row.key for row in LONG} == LONG_KEYS
     assert choose_rows("streams", "stream-pull")[0].workload == STREAMS[3].workload
+
+
+def test_a_stop_that_is_none_is_told(nats_server: Server, tmp_path: Path) -> None:
+    started = Running(nats_server, str(tmp_path))
+    started.await_ready()
+    started.stop_cleanly(30.0)
+    started.stop_cleanly(30.0)  # it has stopped already
+    deaf = Server("deaf", (sys.executable, "-c", DEAF))
+    started = Running(deaf, str(tmp_path))
+    try:
+        started.await_listening()
+        with pytest.raises(BenchError, match="did not stop cleanly, but with -9"):
+            started.stop_cleanly(0.1)
+    finally:
+        started.stop()

@@ -12,7 +12,7 @@ from tests.client.streams import Streams
 from tests.servers import Server, ServerKind, running_server
 
 
-@pytest.fixture(scope="session", params=["nats-server"])
+@pytest.fixture(scope="session", params=["nats-server", "headrace"])
 def kind(request: pytest.FixtureRequest) -> ServerKind:
     kind: ServerKind = request.param
     return kind

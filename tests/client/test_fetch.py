@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from headrace.client import SCHEMA, Client, MessagesMissing, StreamNotFound
 from headrace.errors import UsageError
 from tests.client.streams import Streams, header_array, read, send_raw
-from tests.servers import Server
+from tests.servers import Server, ServerKind, running_server
 
 
 def test_a_range_is_read_in_order_with_its_sequences(client: Client, streams: Streams) -> None:
@@ -159,6 +160,20 @@ def test_messages_of_a_megabyte(client: Client, streams: Streams) -> None:
     batches = list(client.fetch_range(name, 1, 40))
     assert len(batches) > 1, "a batch is bounded in bytes, too"
     assert [data for batch in batches for data in batch["data"].to_pylist()] == payloads
+
+
+def test_messages_that_are_larger_than_a_pull(kind: ServerKind, store: Path) -> None:
+    config = f'max_payload: 32MB, jetstream {{ store_dir: "{store}" }}'
+    with (
+        running_server(kind, config) as server,
+        Client.connect(f"{server.host}:{server.port}") as client,
+    ):
+        name = Streams(client).create(storage="memory")
+        payloads = [b"small", b"x" * (20 << 20), b"y" * (30 << 20), b"small"]
+        publisher = client.publisher(max_in_flight=1)
+        publisher.publish("s.a", pa.array(payloads))
+        publisher.flush()
+        assert read(client, name)["data"].to_pylist() == payloads
 
 
 def test_a_range_beyond_the_end_is_an_error_not_a_short_answer(client: Client, streams: Streams) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -227,3 +229,17 @@ def test_plain_publishing_has_arrived_when_it_returns(client: Client, streams: S
 def test_a_limit_that_makes_no_sense(client: Client, limit: int) -> None:
     with pytest.raises(UsageError, match="in flight"):
         client.publisher(max_in_flight=limit)
+
+
+def test_the_example_of_the_documentation(
+    client: Client, streams: Streams, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams.create("ORDERS", ["orders.>"])
+    page = Path(__file__).parents[2] / "docs" / "client.md"
+    example = page.read_text().partition("```python\n")[2].partition("```")[0]
+    assert "nats://127.0.0.1:4222" in example
+    exec(example.replace("nats://127.0.0.1:4222", url), {})
+    assert capsys.readouterr().out.splitlines() == [
+        "Report(acked=2, duplicates=0)",
+        "2 ['subject', 'data', 'headers', 'stream', 'seq', 'timestamp']",
+    ]

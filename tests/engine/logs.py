@@ -133,7 +133,7 @@ class Model:
 
     def compact(self, first_seq: int) -> int:
         before = len(self.live)
-        if first_seq <= max(self.first_seq, 0) and first_seq <= self.last_seq or first_seq == 0:
+        if first_seq == 0 or first_seq <= min(self.first_seq, self.last_seq):
             return 0
         self.live = {seq: message for seq, message in self.live.items() if seq >= first_seq}
         self.last_seq = max(self.last_seq, first_seq - 1)

@@ -185,7 +185,7 @@ def test_compacting_beyond_the_end(log: Log, committer: Committer) -> None:
     assert log.append(b"s", b"", b"") == 100
 
 
-# -- limits -------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def test_old_messages_make_room(log: Log, committer: Committer) -> None:
@@ -233,7 +233,7 @@ def test_a_full_log_takes_what_replaces(log: Log) -> None:
     assert log.append(b"a", b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n", b"") == 4
 
 
-# -- committing ---------------------------------------------------------------------------------------------------------
+# -- committing ------------------------------------------------------------------------------------
 
 
 def test_watchers_count_what_is_ahead_of_them(log: Log, committer: Committer) -> None:

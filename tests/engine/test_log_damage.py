@@ -1,4 +1,4 @@
-"""Damaged files: a torn tail is cut, damage in the middle is passed over and reported, and no bad byte is ever served."""
+"""Damaged files: a torn tail is cut, other damage is passed over and reported, no bad byte is ever served."""
 
 from __future__ import annotations
 

@@ -113,6 +113,13 @@ def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stre
     assert stream.sink.find(b"c") == 0
 
 
+def test_an_empty_message_id_is_none(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"", b"inbox.1") + published_with_id(b"", b"inbox.2"))
+    assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
+
+
 def test_an_id_is_forgotten_after_the_window(bench: Bench, stream: Stream) -> None:
     stream.sink.duplicate_window = 1
     peer = bench.subscriber(b"inbox.*")

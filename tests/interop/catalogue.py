@@ -44,8 +44,20 @@ STREAM_TOPICS: dict[str, list[Session]] = {
     "broken requests": sessions_js_broken.SESSIONS,
 }
 
-# Whether headrace has streams. Until then these sessions are only played by name, and not by pytest.
-STREAMS_ARE_READY = False
+# Sessions in which headrace is known to differ; `test_sessions.py` notices when that is no longer true.
+STILL_DIFFERENT: frozenset[str] = frozenset(
+    {
+        "js_create_placement",
+        "js_duplicates",
+        "js_pull_waits_for_messages",
+        "js_delete_marker_on_max_age",
+        "js_sources",
+        "js_broken_consumer_name_nul",
+        "js_broken_consumer_name_long",
+        "js_broken_subjects",
+        "js_broken_wildcards_in_names",
+    }
+)
 
 STREAM_SESSIONS: list[Session] = [session for topic in STREAM_TOPICS.values() for session in topic]
 SESSIONS: list[Session] = [session for topic in TOPICS.values() for session in topic]

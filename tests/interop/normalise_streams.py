@@ -8,6 +8,7 @@ become placeholders. A name is made up if it occurs nowhere in what the session 
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any
@@ -16,13 +17,14 @@ from tests.interop.normalise import split_frames
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 TIMES = frozenset(
-    {"created", "ts", "first_ts", "last_ts", "time", "timestamp", "last_active", "start", "stop"}
+    {"created", "ts", "first_ts", "last_ts", "pinned_ts", "time", "timestamp", "last_active", "start", "stop"}
 )
 # Since when something has been idle, or how long something will last. -1 is "never".
 DURATIONS = frozenset({"active", "pause_remaining", "rtt", "ack_time"})
 IDS = frozenset({"id", "server", "server_id", "leader", "pinned_client_id"})
 NAMES = frozenset({"name", "consumer", "durable_name"})
 
+UNORDERED = frozenset({"sources"})  # nats-server keeps them in a map
 WRAPPED = frozenset({"request", "response"})  # JSON within a string of JSON
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
@@ -33,6 +35,8 @@ _MESSAGE_WITH_HEADERS = re.compile(rb"HMSG (\S+) (\S+) (?:(\S+) | )?(\d+) (\d+)\
 _HEADERS = (
     (re.compile(rb"(?im)^(Nats-Time-Stamp: ).*?\r$"), rb"\1<time>\r"),
     (re.compile(rb"(?im)^(Nats-Pin-Id: ).*?\r$"), rb"\1<id>\r"),
+    # Where a sourced message comes from ends with a mark of that stream's creation.
+    (re.compile(rb"(?im)^(Nats-Stream-Source: .* )\w{8}\r$"), rb"\1<id>\r"),
 )
 
 
@@ -43,7 +47,7 @@ class StreamsNormaliser:
     def normalise(self, answer: bytes, *, any_order: bool = False) -> bytes:
         frames = [frame for frame in split_frames(answer) if frame not in (b"PONG\r\n", b"PING\r\n")]
         shown = [self._frame(frame) for frame in frames if not frame.startswith(b"INFO ")]
-        return b"".join(sorted(shown) if any_order else shown)
+        return b"".join(sorted(shown, key=_order) if any_order else shown)
 
     def _frame(self, frame: bytes) -> bytes:
         plain, with_headers = _MESSAGE.match(frame), _MESSAGE_WITH_HEADERS.match(frame)
@@ -54,8 +58,7 @@ class StreamsNormaliser:
         body = frame[head.end() : -2]
         size = int(head.group(4)) if with_headers else 0
         headers, payload = body[:size], body[size:]
-        for pattern, replacement in _HEADERS:
-            headers = pattern.sub(replacement, headers)
+        headers = _hide_headers(headers)
         line = b" ".join(
             [b"MESSAGE", self._subject(subject), sid, *([self._subject(reply)] if reply else [])]
         )
@@ -90,7 +93,8 @@ class StreamsNormaliser:
         if isinstance(value, dict):
             return {name: self._value(name, item) for name, item in value.items()}
         if isinstance(value, list):
-            return [self._value(key, item) for item in value]
+            items = [self._value(key, item) for item in value]
+            return sorted(items, key=json.dumps) if key in UNORDERED else items
         if key in TIMES and isinstance(value, str) and value != ZERO_TIME and _TIME.fullmatch(value):
             return "<time>"
         if key in DURATIONS and isinstance(value, str | int) and value not in (-1, 0):
@@ -99,9 +103,24 @@ class StreamsNormaliser:
             return f"<{key}>"
         if key in WRAPPED and isinstance(value, str) and value.startswith("{"):
             return self._value(key, json.loads(value))
+        if key == "hdrs" and isinstance(value, str):
+            return _hide_headers(base64.b64decode(value)).decode(errors="replace")
         if key in NAMES and isinstance(value, str):
             return self._name(value)
         return value
 
     def _name(self, name: str) -> str:
         return name if name.encode() in self._sent else "<generated>"
+
+
+def _hide_headers(headers: bytes) -> bytes:
+    for pattern, replacement in _HEADERS:
+        headers = pattern.sub(replacement, headers)
+    return headers
+
+
+def _order(frame: bytes) -> tuple[bytes, bytes]:
+    """Messages for one subscription keep their order, but for advisories, which have none."""
+    words = frame.partition(b"\r\n")[0].split(b" ")
+    sid = words[2] if len(words) > 2 else b""
+    return sid, frame if frame.startswith(b"MESSAGE $JS.EVENT.") else b""

@@ -270,7 +270,6 @@ PUSH: list[Session] = [
         b"SUB d 2\r\n",
         consumer("S", "c", deliver_subject="d", idle_heartbeat=250 * MILLISECOND, messages=2),
         b"UNSUB 2\r\n",
-        consumer_info("S", "c"),
         waits=False,
     ),
     streams_session(

@@ -3,8 +3,20 @@
 from typing import Any
 
 from tests.interop import settings
-from tests.interop.jetstream import SECOND, api, create, info, publish, publish_all, streams_session, update
-from tests.interop.session import Session
+from tests.interop.jetstream import (
+    SECOND,
+    ack,
+    api,
+    consumer,
+    create,
+    expect,
+    info,
+    publish,
+    publish_all,
+    streams_session,
+    update,
+)
+from tests.interop.session import Session, connect, pub, session
 
 # Configurations that are accepted: what comes back shows every default.
 ACCEPTED: dict[str, dict[str, Any]] = {
@@ -350,7 +362,41 @@ MANAGE: list[Session] = [
         info("S"),
         api("INFO"),
         api("STREAM.MSG.GET.S", {"seq": 1}),
+        expect(1, pub(b"$JS.hub.API.STREAM.INFO.S", b"", b"r")),
+        expect(1, pub(b"$JS.hub.API.INFO", b"", b"r")),
+        expect(1, pub(b"$JS.hub.API.STREAM.CREATE.T", b'{"name":"T","subjects":["t"]}', b"r")),
+        expect(1, pub(b"$JS.other.API.STREAM.INFO.S", b"", b"r")),
         settings=settings.JETSTREAM_DOMAIN,
+    ),
+    streams_session(
+        "domain_consumer",
+        create("S", subjects=["s"], allow_direct=True),
+        publish("s"),
+        consumer("S", "c"),
+        expect(1, pub(b"$JS.hub.API.CONSUMER.MSG.NEXT.S.c", b"1", b"r")),
+        ack("S", "c", 1, 1, double=True),
+        expect(1, pub(b"$JS.hub.API.CONSUMER.INFO.S.c", b"", b"r")),
+        expect(1, pub(b"$JS.hub.API.DIRECT.GET.S.s", b"", b"r")),
+        settings=settings.JETSTREAM_DOMAIN,
+    ),
+    *(
+        session(
+            f"js_info_line_{name}",
+            connect(),
+            b"PING\r\n",
+            settings=text,
+            whole_info=True,
+        )
+        for name, text in (("plain", settings.JETSTREAM), ("domain", settings.JETSTREAM_DOMAIN))
+    ),
+    streams_session(
+        "clusters_only",
+        create("S", subjects=["s"]),
+        consumer("S", "c"),
+        api("STREAM.LEADER.STEPDOWN.S"),
+        api("CONSUMER.LEADER.STEPDOWN.S.c"),
+        api("STREAM.PEER.REMOVE.S", {"peer": "x"}),
+        waits=False,
     ),
 ]
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 
 from tests.interop.normalise import split_frames
 from tests.interop.session import connect_line, pub
 from tests.interop.wire import Wire
 from tests.servers import Server
+
+REMOVAL_SECONDS = 5.0
+POLL_SECONDS = 0.001
+KEPT = ".keep"
 
 
 def delete_streams(server: Server) -> None:
@@ -20,6 +27,23 @@ def delete_streams(server: Server) -> None:
         for name in names:
             _ask(wire, b"$JS.API.STREAM.DELETE." + name.encode())
     wire.hang_up()
+    command = server.process.args
+    assert isinstance(command, list)
+    if command[0].endswith("nats-server"):
+        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", "$G", "streams"))
+
+
+def _wait_until_removed(streams: Path) -> None:
+    """nats-server removes files after its answer; a stream that is created before that finds them again.
+
+    It also removes the directory if it is empty, even while a new stream is being created in it. Something
+    that lies there keeps it from doing so.
+    """
+    streams.mkdir(parents=True, exist_ok=True)
+    (streams / KEPT).touch()
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while len(os.listdir(streams)) > 1 and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
 def _ask(wire: Wire, subject: bytes) -> dict[str, list[str]]:

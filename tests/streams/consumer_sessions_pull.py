@@ -150,6 +150,7 @@ async def deleting_ends_waiting_requests(play: Recorder) -> None:
     await play.stream()
     await play.consumer(**EXPLICIT)
     await play.pull({"batch": 1, "expires": MINUTE})
+    await play.until_waiting(1)
     await play.ask("CONSUMER.DELETE.S.C")
     await play.receive()
     await play.ask("CONSUMER.DELETE.S.C")

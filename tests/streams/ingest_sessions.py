@@ -511,8 +511,10 @@ FAST_BATCHES = [
 ]
 
 
-def schedule(pattern: str, target: str = "s.t", subject: str = "s.a", **values: Any) -> Step:
-    return publish(subject, b"later", Nats_Schedule=pattern, Nats_Schedule_Target=target, **values)
+def schedule(pattern: str, messages: int = 1, *, target: str = "s.t", **values: Any) -> Step:
+    """Publish a schedule to s.a; with 2 messages, also wait for what it publishes."""
+    named = {"Nats_Schedule": pattern, "Nats_Schedule_Target": target, **values}
+    return publish("s.a", b"later", messages, any_order=True, **named)
 
 
 SCHEDULED = [
@@ -538,10 +540,10 @@ SCHEDULED = [
         schedule("@daily", Nats_Schedule_Time_Zone=""),
         schedule("@every 1h", Nats_Schedule_Time_Zone="UTC"),
         schedule("@at 2099-01-01T00:00:00Z", Nats_Schedule_Time_Zone="UTC"),
-        schedule("@every 1h", "s.a"),
-        schedule("@every 1h", "t.a"),
-        schedule("@every 1h", "s.*"),
-        schedule("@every 1h", ""),
+        schedule("@every 1h", target="s.a"),
+        schedule("@every 1h", target="t.a"),
+        schedule("@every 1h", target="s.*"),
+        schedule("@every 1h", target=""),
         schedule("@every 1h", Nats_Schedule_Source="s.a"),
         schedule("@every 1h", Nats_Schedule_Source="s.t"),
         schedule("@every 1h", Nats_Schedule_Source="s.>"),
@@ -582,8 +584,7 @@ SCHEDULED = [
         "schedule_fires_once",
         s(**SCHEDULES, allow_msg_ttl=True, republish={"src": "s.t", "dest": "out"}),
         send(b"SUB out 3\r\n"),
-        schedule("@at 2001-01-01T00:00:00Z", A="b", Nats_Msg_Id="x", Nats_Schedule_TTL="1h"),
-        expect(1),
+        schedule("@at 2001-01-01T00:00:00Z", 2, A="b", Nats_Msg_Id="x", Nats_Schedule_TTL="1h"),
         info("S", {"subjects_filter": ">"}),
     ),
     streams_session(
@@ -591,8 +592,7 @@ SCHEDULED = [
         s(**SCHEDULES, republish={"src": "s.t", "dest": "out"}),
         send(b"SUB out 3\r\n"),
         publish("s.source", b"content", C="d", Nats_Expected_Stream="S"),
-        schedule("@at 2001-01-01T00:00:00Z", Nats_Schedule_Source="s.source", Nats_Schedule_Rollup="sub"),
-        expect(1),
+        schedule("@at 2001-01-01T00:00:00Z", 2, Nats_Schedule_Source="s.source", Nats_Schedule_Rollup="sub"),
         info("S", {"subjects_filter": ">"}),
     ),
     streams_session(

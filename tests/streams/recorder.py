@@ -84,6 +84,14 @@ class Recorder:
         for subject in subjects:
             await self.client.request(subject, payload, timeout=WAIT_SECONDS, headers=headers)
 
+    async def until_waiting(self, count: int, name: str = "C") -> None:
+        """Until the consumer knows of that many requests."""
+        while True:
+            answer = await self.client.request(f"{API}CONSUMER.INFO.S.{name}", b"", timeout=WAIT_SECONDS)
+            if json.loads(answer.data)["num_waiting"] == count:
+                return
+            await asyncio.sleep(0.01)
+
     async def listen(self, subject: str, queue: str = "") -> None:
         self._inboxes[subject] = await self.client.subscribe(subject, queue=queue)
         await self.client.flush()

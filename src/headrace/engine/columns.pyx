@@ -268,7 +268,7 @@ cdef class Columns:
         if seq <= self.last_seq:
             self.complaint = b"a delivery that is older than the one before"
             return GARBLED
-        self.credit -= 1
+        self.credit = self.credit - 1
         self.pending = pending
         if seq >= self.final_seq:
             self.complete = True
@@ -292,7 +292,7 @@ cdef class Columns:
         if seq != self.last_seq + 1 and self.jumped_from < 0:
             self.jumped_from = self.last_seq
         self.last_seq = seq
-        self.rows += 1
+        self.rows = self.rows + 1
         return READY
 
     cdef Status take_headers(self, const char *at, Py_ssize_t length) noexcept nogil:

@@ -71,32 +71,34 @@ cdef struct Job:
 cdef class JobOwner:
     cdef int on_done(self, Job *job) except -1
 
+cdef struct Workshop:
+    # What the threads share, and all that they touch.
+    pthread_mutex_t mutex
+    pthread_cond_t wanted          # a job is there
+    pthread_cond_t done            # a job is done
+    Job *urgent
+    Job *urgent_tail
+    Job *patient                   # index, rewrite, unlink: they never take the last thread
+    Job *patient_tail
+    Job *finished
+    Job *finished_tail
+    Job *due                       # SYNC jobs that wait for the end of the interval
+    double next_sync
+    int thread_count
+    int patient_running
+    int idle
+    int event
+    bint signalled
+    bint stopping
+
 cdef class Committer:
     cdef pthread_t *threads
-    cdef readonly int thread_count
-    cdef pthread_mutex_t mutex
-    cdef pthread_cond_t wanted     # a job is there
-    cdef pthread_cond_t done       # a job is done
-    cdef Job *urgent
-    cdef Job *urgent_tail
-    cdef Job *patient              # index, rewrite, unlink: they never take the last thread
-    cdef Job *patient_tail
-    cdef Job *finished
-    cdef Job *finished_tail
-    cdef Job *due                  # SYNC jobs that wait for the end of the interval
-    cdef int patient_running
-    cdef int idle
-    cdef bint stopping
-    cdef int event
-    cdef bint signalled
+    cdef Workshop *shop
     cdef readonly double sync_interval
-    cdef double next_sync
 
     cdef int submit(self, Job *job) except -1
     cdef int wait_for(self, Job *job) except -1
     cpdef int poll(self) except -1
-    cdef Job *_next_job(self) noexcept nogil
-    cdef void _work(self) noexcept nogil
     cdef int _give_back(self, Job *job) except -1
     cdef void _stop(self) noexcept
 

@@ -12,6 +12,7 @@ Chores (index, rewrite, unlink) are patient: they are taken only when no commit 
 With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval.
 """
 
+cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
@@ -61,137 +62,158 @@ cdef class Committer:
         cdef pthread_condattr_t attributes
         cdef sigset_t every, old
         cdef int k
-        self.event = -1
         if threads < 1:
             raise ValueError("a committer has at least one thread")
+        self.shop = <Workshop *> calloc(1, sizeof(Workshop))
+        if self.shop == NULL:
+            raise MemoryError
+        self.shop.event = -1
         self.sync_interval = sync_interval
-        pthread_mutex_init(&self.mutex, NULL)
+        pthread_mutex_init(&self.shop.mutex, NULL)
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(&self.wanted, &attributes)
-        pthread_cond_init(&self.done, &attributes)
+        pthread_cond_init(&self.shop.wanted, &attributes)
+        pthread_cond_init(&self.shop.done, &attributes)
         pthread_condattr_destroy(&attributes)
-        self.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        self.shop.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
         self.threads = <pthread_t *> calloc(threads, sizeof(pthread_t))
-        if self.event < 0 or self.threads == NULL:
+        if self.shop.event < 0 or self.threads == NULL:
             raise OSError("cannot make the committer's eventfd")
         # Signals are the main thread's business.
         sigfillset(&every)
         pthread_sigmask(SIG_SETMASK, &every, &old)
+        pthread_mutex_lock(&self.shop.mutex)
         for k in range(threads):
-            if pthread_create(&self.threads[k], NULL, run, <void *> self):
+            if pthread_create(&self.threads[k], NULL, work, self.shop):
                 break
-            self.thread_count += 1
+            self.shop.thread_count += 1
+        pthread_mutex_unlock(&self.shop.mutex)
         pthread_sigmask(SIG_SETMASK, &old, NULL)
-        if self.thread_count == 0:
+        if self.shop.thread_count == 0:
             raise OSError("cannot start the committer's threads")
 
     def __dealloc__(self):
-        self._stop()
-        if self.event >= 0:
-            close(self.event)
+        if self.shop != NULL:
+            self._stop()
+            if self.shop.event >= 0:
+                close(self.shop.event)
+            free(self.shop)
         free(self.threads)
+
+    @property
+    def thread_count(self):
+        return self.shop.thread_count
 
     def fileno(self):
         """The eventfd that is readable when poll() has something to do."""
-        return self.event
+        return self.shop.event
 
     def close(self):
         """Finish what was handed over and end the threads. Logs may still be closed afterwards."""
         self._stop()
-        if self.event >= 0:
+        if self.shop.event >= 0:
             self.poll()
 
     cdef void _stop(self) noexcept:
         cdef int k
+        cdef Workshop *shop = self.shop
+        cdef pthread_t *threads = self.threads
         with nogil:
-            pthread_mutex_lock(&self.mutex)
-            self.stopping = True
-            pthread_cond_broadcast(&self.wanted)
-            pthread_mutex_unlock(&self.mutex)
-            for k in range(self.thread_count):
-                pthread_join(self.threads[k], NULL)
-        self.thread_count = 0
+            pthread_mutex_lock(&shop.mutex)
+            shop.stopping = True
+            pthread_cond_broadcast(&shop.wanted)
+            pthread_mutex_unlock(&shop.mutex)
+            for k in range(shop.thread_count):
+                pthread_join(threads[k], NULL)
+        shop.thread_count = 0
 
     cdef int submit(self, Job *job) except -1:
         cdef timespec now
-        if self.thread_count == 0:
+        if self.shop.thread_count == 0:
             with nogil:
                 perform(job)
             return (<JobOwner> job.owner).on_done(job)
         Py_INCREF(<object> job.owner)
         job.under_way = True
         job.next = NULL
-        pthread_mutex_lock(&self.mutex)
+        pthread_mutex_lock(&self.shop.mutex)
         job.finished = False
         if job.kind == JobKind.SYNC:
-            if self.due == NULL:
+            if self.shop.due == NULL:
                 clock_gettime(CLOCK_MONOTONIC, &now)
-                self.next_sync = now.tv_sec + now.tv_nsec * 1e-9 + self.sync_interval
-            job.next = self.due
-            self.due = job
+                self.shop.next_sync = now.tv_sec + now.tv_nsec * 1e-9 + self.sync_interval
+            job.next = self.shop.due
+            self.shop.due = job
         elif job.kind == JobKind.COMMIT:
-            if self.urgent == NULL:
-                self.urgent = job
+            if self.shop.urgent == NULL:
+                self.shop.urgent = job
             else:
-                self.urgent_tail.next = job
-            self.urgent_tail = job
+                self.shop.urgent_tail.next = job
+            self.shop.urgent_tail = job
         else:
-            if self.patient == NULL:
-                self.patient = job
+            if self.shop.patient == NULL:
+                self.shop.patient = job
             else:
-                self.patient_tail.next = job
-            self.patient_tail = job
-        if self.idle:
-            pthread_cond_signal(&self.wanted)
-        pthread_mutex_unlock(&self.mutex)
+                self.shop.patient_tail.next = job
+            self.shop.patient_tail = job
+        if self.shop.idle:
+            pthread_cond_signal(&self.shop.wanted)
+        pthread_mutex_unlock(&self.shop.mutex)
         return 0
 
     cdef int wait_for(self, Job *job) except -1:
         """Block until a job is done, and give it back to its log. The other finished ones wait for poll()."""
+        cdef Workshop *shop = self.shop
         cdef Job **link
         cdef Job *tail = NULL
         if not job.under_way:
             return 0
         with nogil:
-            pthread_mutex_lock(&self.mutex)
+            pthread_mutex_lock(&shop.mutex)
             if job.kind == JobKind.SYNC:
-                self.next_sync = 0
-                pthread_cond_broadcast(&self.wanted)
+                shop.next_sync = 0
+                pthread_cond_broadcast(&shop.wanted)
             while not job.finished:
-                pthread_cond_wait(&self.done, &self.mutex)
-            link = &self.finished
+                pthread_cond_wait(&shop.done, &shop.mutex)
+            link = &shop.finished
             while link[0] != job:
                 tail = link[0]
                 link = &tail.next
             link[0] = job.next
-            if self.finished_tail == job:
-                self.finished_tail = tail
-            pthread_mutex_unlock(&self.mutex)
+            if shop.finished_tail == job:
+                shop.finished_tail = tail
+            pthread_mutex_unlock(&shop.mutex)
         return self._give_back(job)
 
     cpdef int poll(self) except -1:
         """Give the finished jobs back to their logs. The first error that a callback raised is raised at the end."""
         cdef uint64_t ignored
         cdef Job *job
-        cdef Job *following
         cdef object error = None
-        cdef int taken = 0
-        if self.event >= 0:
-            read(self.event, &ignored, sizeof(ignored))
-        pthread_mutex_lock(&self.mutex)
-        job = self.finished
-        self.finished = self.finished_tail = NULL
-        self.signalled = False
-        pthread_mutex_unlock(&self.mutex)
+        cdef int waiting = 0, taken = 0
+        if self.shop.event >= 0:
+            read(self.shop.event, &ignored, sizeof(ignored))
+        pthread_mutex_lock(&self.shop.mutex)
+        self.shop.signalled = False
+        job = self.shop.finished
         while job != NULL:
-            following = job.next
+            waiting += 1
+            job = job.next
+        pthread_mutex_unlock(&self.shop.mutex)
+        while taken < waiting:
+            # One by one: a callback may close another log, which then waits for a job that is in this list.
+            pthread_mutex_lock(&self.shop.mutex)
+            job = self.shop.finished
+            if job != NULL:
+                self.shop.finished = job.next
+            pthread_mutex_unlock(&self.shop.mutex)
+            if job == NULL:
+                break
             taken += 1
             try:
                 self._give_back(job)
             except Exception as raised:
                 error = error or raised
-            job = following
         if error is not None:
             raise error
         return taken
@@ -203,75 +225,79 @@ cdef class Committer:
         job.next = NULL
         return owner.on_done(job)
 
-    # -- in the threads ------------------------------------------------------------------------------------------------
 
-    cdef Job *_next_job(self) noexcept nogil:
-        """What this thread does next, waiting for it; NULL: end. The mutex is held."""
-        cdef Job *job
-        cdef timespec now, until
-        while True:
-            if self.due != NULL:
-                clock_gettime(CLOCK_MONOTONIC, &now)
-                if self.stopping or now.tv_sec + now.tv_nsec * 1e-9 >= self.next_sync:
-                    job = self.due
-                    self.due = job.next
-                    return job
-            if self.urgent != NULL:
-                job = self.urgent
-                self.urgent = job.next
+# -- in the threads -----------------------------------------------------------------------------------------------------
+# No line tracing here, not even in the debug build: it needs the GIL, and whoever has that may be waiting for the mutex.
+
+@cython.linetrace(False)
+@cython.profile(False)
+cdef Job *next_job(Workshop *shop) noexcept nogil:
+    """What this thread does next, waiting for it; NULL: end. The mutex is held."""
+    cdef Job *job
+    cdef timespec now, until
+    while True:
+        if shop.due != NULL:
+            clock_gettime(CLOCK_MONOTONIC, &now)
+            if shop.stopping or now.tv_sec + now.tv_nsec * 1e-9 >= shop.next_sync:
+                job = shop.due
+                shop.due = job.next
                 return job
-            if self.patient != NULL and (self.patient_running + 1 < self.thread_count or self.patient_running == 0):
-                job = self.patient
-                self.patient = job.next
-                self.patient_running += 1
-                return job
-            if self.stopping:
-                return NULL        # a thread that is still at a chore takes those that are left
-            self.idle += 1
-            if self.due != NULL:
-                until.tv_sec = <long> self.next_sync
-                until.tv_nsec = <long> ((self.next_sync - until.tv_sec) * 1e9)
-                pthread_cond_timedwait(&self.wanted, &self.mutex, &until)
-            else:
-                pthread_cond_wait(&self.wanted, &self.mutex)
-            self.idle -= 1
-
-    cdef void _work(self) noexcept nogil:
-        cdef Job *job
-        cdef uint64_t one = 1
-        cdef bint patient, wake
-        pthread_mutex_lock(&self.mutex)
-        while True:
-            job = self._next_job()
-            if job == NULL:
-                break
-            patient = job.kind != JobKind.COMMIT and job.kind != JobKind.SYNC
-            pthread_mutex_unlock(&self.mutex)
-            perform(job)
-            pthread_mutex_lock(&self.mutex)
-            if patient:
-                self.patient_running -= 1
-                if self.patient != NULL and self.idle:
-                    pthread_cond_signal(&self.wanted)
-            job.next = NULL
-            job.finished = True
-            if self.finished == NULL:
-                self.finished = job
-            else:
-                self.finished_tail.next = job
-            self.finished_tail = job
-            wake = not self.signalled
-            self.signalled = True
-            pthread_cond_broadcast(&self.done)
-            if wake:
-                pthread_mutex_unlock(&self.mutex)
-                write(self.event, &one, sizeof(one))
-                pthread_mutex_lock(&self.mutex)
-        pthread_mutex_unlock(&self.mutex)
+        if shop.urgent != NULL:
+            job = shop.urgent
+            shop.urgent = job.next
+            return job
+        if shop.patient != NULL and (shop.patient_running + 1 < shop.thread_count or shop.patient_running == 0):
+            job = shop.patient
+            shop.patient = job.next
+            shop.patient_running += 1
+            return job
+        if shop.stopping:
+            return NULL            # a thread that is still at a chore takes those that are left
+        shop.idle += 1
+        if shop.due != NULL:
+            until.tv_sec = <long> shop.next_sync
+            until.tv_nsec = <long> ((shop.next_sync - until.tv_sec) * 1e9)
+            pthread_cond_timedwait(&shop.wanted, &shop.mutex, &until)
+        else:
+            pthread_cond_wait(&shop.wanted, &shop.mutex)
+        shop.idle -= 1
 
 
-cdef void *run(void *committer) noexcept nogil:
-    (<Committer> committer)._work()
+@cython.linetrace(False)
+@cython.profile(False)
+cdef void *work(void *argument) noexcept nogil:
+    cdef Workshop *shop = <Workshop *> argument
+    cdef Job *job
+    cdef uint64_t one = 1
+    cdef bint patient, wake
+    pthread_mutex_lock(&shop.mutex)
+    while True:
+        job = next_job(shop)
+        if job == NULL:
+            break
+        patient = job.kind != JobKind.COMMIT and job.kind != JobKind.SYNC
+        pthread_mutex_unlock(&shop.mutex)
+        perform(job)
+        pthread_mutex_lock(&shop.mutex)
+        if patient:
+            shop.patient_running -= 1
+            if shop.patient != NULL and shop.idle:
+                pthread_cond_signal(&shop.wanted)
+        job.next = NULL
+        job.finished = True
+        if shop.finished == NULL:
+            shop.finished = job
+        else:
+            shop.finished_tail.next = job
+        shop.finished_tail = job
+        wake = not shop.signalled
+        shop.signalled = True
+        pthread_cond_broadcast(&shop.done)
+        if wake:
+            pthread_mutex_unlock(&shop.mutex)
+            write(shop.event, &one, sizeof(one))
+            pthread_mutex_lock(&shop.mutex)
+    pthread_mutex_unlock(&shop.mutex)
     return NULL
 
 

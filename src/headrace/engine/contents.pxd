@@ -8,18 +8,26 @@ cdef enum:
     HAS_HEADERS = 0x80000000
     LENGTH_MASK = 0x7FFFFFFF
 
-cdef struct Item:
-    uint32_t delta                 # sequence less that of the segment's base
-    uint32_t offset
-    uint32_t subject               # a place in subjects
-    uint32_t length                # of the record; HAS_HEADERS is set if it has some
+cdef struct Summary:
+    # Of one subject in a segment, removed messages included.
+    uint64_t count
+    uint64_t first
+    uint64_t last
 
 cdef struct Contents:
     uint64_t base_seq
     uint32_t salt
-    Item *items                    # the messages, in order
-    uint32_t count
+    uint32_t count                 # messages; four arrays have an element for each, in order:
     uint32_t capacity
+    uint32_t *deltas               # sequence less base_seq; NULL: 0, 1, 2, ... (or not loaded)
+    uint32_t *offsets
+    uint32_t *subject_places       # in subjects
+    uint32_t *lengths              # of the records; HAS_HEADERS is set if it has some
+    uint64_t record_bytes          # the sum of these lengths
+    uint64_t accounted_bytes       # the sum of the sizes that nats-server gives them
+    Summary *summaries             # one per subject
+    bint indexed                   # it comes from an index: the arrays have to be loaded first
+    bint dense                     # deltas are 0, 1, 2, ...
     char *text                     # the subjects, each a u16 length and the text
     uint64_t text_size
     uint64_t text_capacity
@@ -44,4 +52,5 @@ cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noex
 cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil
 cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
                      Contents *contents) noexcept nogil
+cdef bint load_places(const char *directory, uint64_t number, Contents *contents, bint subjects) noexcept nogil
 cdef void free_contents(Contents *contents) noexcept nogil

@@ -4,10 +4,15 @@ The index is a function of the segment's bytes and of nothing else, so that it c
 after the segment was sealed, and thrown away at will. It names the segment's salt and size: after a rewrite, or if the
 segment grew, it is stale and is not used. Its own checksum covers all of it.
 
-    index:  magic, version, salt, number, segment size, counts, first_seq, next_seq, times, crc
-            items     16 bytes per message: sequence delta, offset, subject, length of the record
+    index:  head      magic, version, salt, number, segment size, counts, sums, first_seq, next_seq, times, checksums
             subjects  u16 length and text, each once
+            summaries count, first and last sequence of each subject
             removals  pairs of sequences
+         ── places    four bytes per message: its offset (and as many for its sequence, where some are missing)
+         ── details   eight bytes per message: its subject, and the length of its record
+
+The three parts have a checksum each and are read when they are needed: the details only if messages of the segment were
+removed since. So opening a log reads about four bytes per message.
 
 Scanning. Records follow each other without gaps, so the end of one is the beginning of the next. Where something does
 not pass for a record, the next place that does is searched byte by byte (lengths that fit together, a sequence that can
@@ -41,19 +46,23 @@ cdef struct IndexHead:
     uint32_t version
     uint32_t salt
     uint64_t number
+    uint64_t base_seq
     uint64_t segment_size
     uint64_t text_size
-    uint32_t count
-    uint32_t subject_count
-    uint32_t removal_count
-    uint32_t damages
+    uint64_t record_bytes
+    uint64_t accounted_bytes
     uint64_t first_seq
     uint64_t next_seq
     int64_t first_time
     int64_t last_time
-    uint64_t base_seq
+    uint32_t count
+    uint32_t subject_count
+    uint32_t removal_count
+    uint32_t dense
+    uint32_t places_crc
+    uint32_t details_crc
     uint32_t reserved
-    uint32_t crc                   # of everything else, the head before it first
+    uint32_t crc                   # of the head before it, subjects, summaries and removals
 
 cdef struct Slide:
     # The part of the file that is in memory while scanning.
@@ -114,7 +123,7 @@ cdef const RecordHead *_record_at(Slide *slide, uint64_t offset, Contents *conte
     if head.kind == MESSAGE or head.kind == ERASED:
         if head.seq < contents.base_seq or head.seq - contents.base_seq >= ABSENT:
             return NULL
-        if contents.count and head.seq - contents.base_seq <= contents.items[contents.count - 1].delta:
+        if contents.count and head.seq - contents.base_seq <= contents.deltas[contents.count - 1]:
             return NULL
     head = <const RecordHead *> _bytes_at(slide, offset, head.length)
     return head if head != NULL and is_intact(head, contents.salt) else NULL
@@ -154,6 +163,10 @@ cdef int _subject_place(Contents *contents, const char *subject, uint16_t length
         if grown == NULL:
             return ENOMEM
         contents.subjects = <uint32_t *> grown
+        grown = realloc(contents.summaries, capacity * sizeof(Summary))
+        if grown == NULL:
+            return ENOMEM
+        contents.summaries = <Summary *> grown
         contents.subject_capacity = <uint32_t> capacity
     if contents.text_size + 2 + length > contents.text_capacity:
         capacity = 2 * contents.text_capacity + 2 + length + 1024
@@ -163,6 +176,7 @@ cdef int _subject_place(Contents *contents, const char *subject, uint16_t length
         contents.text = <char *> grown
         contents.text_capacity = capacity
     contents.subjects[contents.subject_count] = <uint32_t> contents.text_size
+    memset(&contents.summaries[contents.subject_count], 0, sizeof(Summary))
     memcpy(contents.text + contents.text_size, &length, 2)
     memcpy(contents.text + contents.text_size + 2, subject, length)
     contents.text_size += 2 + length
@@ -172,28 +186,44 @@ cdef int _subject_place(Contents *contents, const char *subject, uint16_t length
     return 0
 
 
+cdef int _grow_array(uint32_t **array, uint64_t capacity) noexcept nogil:
+    cdef void *grown = realloc(array[0], capacity * sizeof(uint32_t))
+    if grown == NULL:
+        return ENOMEM
+    array[0] = <uint32_t *> grown
+    return 0
+
+
 cdef int _take_message(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
-    cdef Item *item
     cdef uint64_t capacity
-    cdef void *grown
-    if contents.count == contents.capacity:
+    cdef uint32_t k = contents.count
+    cdef Summary *summary
+    if k == contents.capacity:
         capacity = contents.capacity + contents.capacity // 2 + 256
-        grown = realloc(contents.items, capacity * sizeof(Item))
-        if grown == NULL:
+        if _grow_array(&contents.deltas, capacity) or _grow_array(&contents.offsets, capacity) \
+                or _grow_array(&contents.subject_places, capacity) or _grow_array(&contents.lengths, capacity):
             return ENOMEM
-        contents.items = <Item *> grown
         contents.capacity = <uint32_t> capacity
-    item = &contents.items[contents.count]
-    item.delta = <uint32_t> (head.seq - contents.base_seq)
-    item.offset = offset
-    item.length = head.length | (HAS_HEADERS if head.header_length else 0)
-    if contents.count == 0:
+    if _subject_place(contents, <const char *> head + HEAD_SIZE, head.subject_length, &contents.subject_places[k]):
+        return ENOMEM
+    contents.deltas[k] = <uint32_t> (head.seq - contents.base_seq)
+    contents.offsets[k] = offset
+    contents.lengths[k] = head.length | (HAS_HEADERS if head.header_length else 0)
+    contents.dense = contents.dense and contents.deltas[k] == k
+    contents.record_bytes += head.length
+    contents.accounted_bytes += head.length - HEAD_SIZE + 30 + (4 if head.header_length else 0)
+    summary = &contents.summaries[contents.subject_places[k]]
+    if summary.count == 0:
+        summary.first = head.seq
+    summary.count += 1
+    summary.last = head.seq
+    if k == 0:
         contents.first_time = head.time
     contents.count += 1
     contents.last_time = head.time
     if head.seq + 1 > contents.next_seq:
         contents.next_seq = head.seq + 1
-    return _subject_place(contents, <const char *> head + HEAD_SIZE, head.subject_length, &item.subject)
+    return 0
 
 
 cdef int _take(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
@@ -234,6 +264,7 @@ cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noex
     memset(&slide, 0, sizeof(Slide))
     contents.base_seq = base_seq
     contents.salt = salt
+    contents.dense = True
     slide.fd = fd
     error = size_of_file(fd, &slide.file_size)
     contents.file_size = slide.file_size
@@ -272,7 +303,11 @@ cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noex
 
 
 cdef void free_contents(Contents *contents) noexcept nogil:
-    free(contents.items)
+    free(contents.deltas)
+    free(contents.offsets)
+    free(contents.subject_places)
+    free(contents.lengths)
+    free(contents.summaries)
     free(contents.text)
     free(contents.subjects)
     free(contents.table)
@@ -280,11 +315,28 @@ cdef void free_contents(Contents *contents) noexcept nogil:
     memset(contents, 0, sizeof(Contents))
 
 
+# -- the index file -----------------------------------------------------------------------------------------------------
+
 cdef uint32_t _checksum(const IndexHead *head, const Contents *contents) noexcept nogil:
     cdef uint32_t crc = crc32c(0, head, sizeof(IndexHead) - sizeof(uint32_t))
-    crc = crc32c(crc, contents.items, contents.count * sizeof(Item))
     crc = crc32c(crc, contents.text, contents.text_size)
+    crc = crc32c(crc, contents.summaries, contents.subject_count * sizeof(Summary))
     return crc32c(crc, contents.removals.items, 2 * contents.removals.count * sizeof(uint64_t))
+
+
+cdef uint64_t _places_at(const IndexHead *head) noexcept nogil:
+    return sizeof(IndexHead) + head.text_size + <uint64_t> head.subject_count * sizeof(Summary) \
+        + 2 * <uint64_t> head.removal_count * sizeof(uint64_t)
+
+
+cdef uint64_t _details_at(const IndexHead *head) noexcept nogil:
+    return _places_at(head) + (4 if head.dense else 8) * <uint64_t> head.count
+
+
+cdef int _put(int fd, const void *data, size_t length, uint64_t *at) noexcept nogil:
+    cdef int error = write_all(fd, <const char *> data, length, at[0])
+    at[0] += length
+    return error
 
 
 cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil:
@@ -292,40 +344,52 @@ cdef int write_index(const char *directory, uint64_t number, const Contents *con
     cdef char temporary[PATH_SIZE]
     cdef char path[PATH_SIZE]
     cdef IndexHead head
-    cdef uint64_t at = sizeof(IndexHead)
+    cdef uint64_t at = 0
+    cdef size_t column = contents.count * sizeof(uint32_t)
     cdef int fd, error
     memset(&head, 0, sizeof(IndexHead))
     memcpy(head.magic, INDEX_MAGIC, 8)
     head.version = INDEX_VERSION
     head.salt = contents.salt
     head.number = number
+    head.base_seq = contents.base_seq
     head.segment_size = contents.end
     head.text_size = contents.text_size
-    head.count = contents.count
-    head.subject_count = contents.subject_count
-    head.removal_count = contents.removals.count
-    head.damages = contents.damages
+    head.record_bytes = contents.record_bytes
+    head.accounted_bytes = contents.accounted_bytes
     head.first_seq = contents.first_seq
     head.next_seq = contents.next_seq
     head.first_time = contents.first_time
     head.last_time = contents.last_time
-    head.base_seq = contents.base_seq
+    head.count = contents.count
+    head.subject_count = contents.subject_count
+    head.removal_count = contents.removals.count
+    head.dense = contents.dense
+    head.places_crc = crc32c(0, contents.offsets, column)
+    if not contents.dense:
+        head.places_crc = crc32c(head.places_crc, contents.deltas, column)
+    head.details_crc = crc32c(crc32c(0, contents.subject_places, column), contents.lengths, column)
     head.crc = _checksum(&head, contents)
     segment_path(temporary, directory, number, b"idx.tmp")
     segment_path(path, directory, number, b"idx")
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
     if fd < 0:
         return errno
-    error = write_all(fd, <const char *> &head, sizeof(IndexHead), 0)
+    error = _put(fd, &head, sizeof(IndexHead), &at)
     if not error:
-        error = write_all(fd, <const char *> contents.items, contents.count * sizeof(Item), at)
-        at += contents.count * sizeof(Item)
+        error = _put(fd, contents.text, contents.text_size, &at)
     if not error:
-        error = write_all(fd, contents.text, contents.text_size, at)
-        at += contents.text_size
+        error = _put(fd, contents.summaries, contents.subject_count * sizeof(Summary), &at)
     if not error:
-        error = write_all(fd, <const char *> contents.removals.items,
-                          2 * contents.removals.count * sizeof(uint64_t), at)
+        error = _put(fd, contents.removals.items, 2 * contents.removals.count * sizeof(uint64_t), &at)
+    if not error:
+        error = _put(fd, contents.offsets, column, &at)
+    if not error and not contents.dense:
+        error = _put(fd, contents.deltas, column, &at)
+    if not error:
+        error = _put(fd, contents.subject_places, column, &at)
+    if not error:
+        error = _put(fd, contents.lengths, column, &at)
     close(fd)
     if not error and rename(temporary, path) < 0:
         error = errno
@@ -334,84 +398,131 @@ cdef int write_index(const char *directory, uint64_t number, const Contents *con
     return error
 
 
-cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
-                     Contents *contents) noexcept nogil:
-    """Whether there is an index that tells what this segment holds. A missing, stale or damaged one does not."""
+cdef int _open_index(const char *directory, uint64_t number, IndexHead *head) noexcept nogil:
+    """The descriptor of an index whose head and length can be right; -1: there is none."""
     cdef char path[PATH_SIZE]
-    cdef IndexHead head
     cdef uint64_t size = 0
     cdef size_t got = 0
     cdef int fd
-    cdef bint good = False
-    memset(contents, 0, sizeof(Contents))
     segment_path(path, directory, number, b"idx")
     fd = open(path, O_RDONLY | O_CLOEXEC)
     if fd < 0:
-        return False
-    if size_of_file(fd, &size) == 0 and read_all(fd, <char *> &head, sizeof(IndexHead), 0, &got) == 0 \
+        return -1
+    if size_of_file(fd, &size) == 0 and read_all(fd, <char *> head, sizeof(IndexHead), 0, &got) == 0 \
             and got == sizeof(IndexHead) and memcmp(head.magic, INDEX_MAGIC, 8) == 0 \
-            and head.version == INDEX_VERSION and head.salt == salt and head.number == number \
-            and head.segment_size == file_size and head.base_seq == base_seq and head.text_size < size \
-            and size == sizeof(IndexHead) + head.text_size + <uint64_t> head.count * sizeof(Item) \
-            + 2 * <uint64_t> head.removal_count * sizeof(uint64_t):
-        good = _read_tables(fd, &head, contents)
+            and head.version == INDEX_VERSION and head.number == number and head.text_size < size \
+            and size == _details_at(head) + 8 * <uint64_t> head.count:
+        return fd
+    close(fd)
+    return -1
+
+
+cdef void *_get(int fd, size_t length, uint64_t at) noexcept nogil:
+    cdef char *data = <char *> malloc(length + 1)
+    cdef size_t got = 0
+    if data != NULL and (read_all(fd, data, length, at, &got) != 0 or got != length):
+        free(data)
+        return NULL
+    return data
+
+
+cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
+                     Contents *contents) noexcept nogil:
+    """Whether there is an index that tells what this segment holds. A missing, stale or damaged one does not.
+
+    It reads what does not grow with the number of messages; load_places() reads the rest.
+    """
+    cdef IndexHead head
+    cdef bint good = False
+    cdef int fd
+    memset(contents, 0, sizeof(Contents))
+    fd = _open_index(directory, number, &head)
+    if fd < 0:
+        return False
+    if head.salt == salt and head.segment_size == file_size and head.base_seq == base_seq:
+        good = _read_front(fd, &head, contents)
     close(fd)
     if not good:
         free_contents(contents)
     return good
 
 
-cdef bint _read_tables(int fd, const IndexHead *head, Contents *contents) noexcept nogil:
-    cdef uint64_t at = sizeof(IndexHead)
-    cdef size_t got
+cdef bint _read_front(int fd, const IndexHead *head, Contents *contents) noexcept nogil:
+    cdef uint64_t at = sizeof(IndexHead), text_at = 0
+    cdef uint32_t k
+    cdef uint16_t length
+    contents.indexed = True
     contents.base_seq = head.base_seq
     contents.salt = head.salt
+    contents.dense = head.dense
     contents.count = contents.capacity = head.count
+    contents.record_bytes = head.record_bytes
+    contents.accounted_bytes = head.accounted_bytes
     contents.text_size = contents.text_capacity = head.text_size
     contents.subject_count = contents.subject_capacity = head.subject_count
     contents.removals.count = contents.removals.capacity = head.removal_count
-    contents.damages = head.damages
     contents.first_seq = head.first_seq
     contents.next_seq = head.next_seq
     contents.first_time = head.first_time
     contents.last_time = head.last_time
     contents.end = contents.file_size = head.segment_size
-    contents.items = <Item *> malloc(head.count * sizeof(Item) + 1)
-    contents.text = <char *> malloc(head.text_size + 1)
-    contents.removals.items = <uint64_t *> malloc(2 * <size_t> head.removal_count * sizeof(uint64_t) + 1)
+    contents.text = <char *> _get(fd, head.text_size, at)
+    at += head.text_size
+    contents.summaries = <Summary *> _get(fd, head.subject_count * sizeof(Summary), at)
+    at += head.subject_count * sizeof(Summary)
+    contents.removals.items = <uint64_t *> _get(fd, 2 * <size_t> head.removal_count * sizeof(uint64_t), at)
     contents.subjects = <uint32_t *> malloc(head.subject_count * sizeof(uint32_t) + 1)
-    if contents.items == NULL or contents.text == NULL or contents.removals.items == NULL \
-            or contents.subjects == NULL:
+    if contents.text == NULL or contents.summaries == NULL or contents.removals.items == NULL \
+            or contents.subjects == NULL or _checksum(head, contents) != head.crc:
         return False
-    if read_all(fd, <char *> contents.items, head.count * sizeof(Item), at, &got) != 0 \
-            or got != head.count * sizeof(Item):
-        return False
-    at += got
-    if read_all(fd, contents.text, head.text_size, at, &got) != 0 or got != head.text_size:
-        return False
-    at += got
-    if read_all(fd, <char *> contents.removals.items, 2 * head.removal_count * sizeof(uint64_t), at, &got) != 0 \
-            or got != 2 * head.removal_count * sizeof(uint64_t):
-        return False
-    return _checksum(head, contents) == head.crc and _is_plausible(contents)
-
-
-cdef bint _is_plausible(Contents *contents) noexcept nogil:
-    """The checksum was right, so this only fails if we wrote nonsense; but nothing is used unchecked."""
-    cdef uint64_t at = 0
-    cdef uint32_t k
-    cdef uint16_t length
+    # The checksum is right, so this only fails if we wrote nonsense; but nothing is used unchecked.
     for k in range(contents.subject_count):
-        if at + 2 > contents.text_size:
+        if text_at + 2 > contents.text_size:
             return False
-        contents.subjects[k] = <uint32_t> at
-        memcpy(&length, contents.text + at, 2)
-        at += 2 + length
-    if at != contents.text_size:
+        contents.subjects[k] = <uint32_t> text_at
+        memcpy(&length, contents.text + text_at, 2)
+        text_at += 2 + length
+    return text_at == contents.text_size
+
+
+cdef bint load_places(const char *directory, uint64_t number, Contents *contents, bint subjects) noexcept nogil:
+    """Read the arrays of an index: offsets and deltas, and the others if asked for. False: they are damaged."""
+    cdef IndexHead head
+    cdef size_t column = contents.count * sizeof(uint32_t)
+    cdef uint64_t at
+    cdef uint32_t k, crc
+    cdef int fd = _open_index(directory, number, &head)
+    if fd < 0:
+        return False
+    if head.salt != contents.salt or head.count != contents.count:
+        close(fd)
+        return False
+    at = _places_at(&head)
+    contents.offsets = <uint32_t *> _get(fd, column, at)
+    if not contents.dense:
+        contents.deltas = <uint32_t *> _get(fd, column, at + column)
+    if subjects:
+        at = _details_at(&head)
+        contents.subject_places = <uint32_t *> _get(fd, column, at)
+        contents.lengths = <uint32_t *> _get(fd, column, at + column)
+    close(fd)
+    if contents.offsets == NULL or not contents.dense and contents.deltas == NULL:
+        return False
+    crc = crc32c(0, contents.offsets, column)
+    if not contents.dense:
+        crc = crc32c(crc, contents.deltas, column)
+    if crc != head.places_crc:
         return False
     for k in range(contents.count):
-        if contents.items[k].subject >= contents.subject_count or contents.items[k].offset < SEGMENT_HEAD \
-                or <uint64_t> contents.items[k].offset + (contents.items[k].length & LENGTH_MASK) > contents.end \
-                or k and contents.items[k].delta <= contents.items[k - 1].delta:
+        if contents.offsets[k] < SEGMENT_HEAD or contents.offsets[k] >= contents.end \
+                or k and not contents.dense and contents.deltas[k] <= contents.deltas[k - 1]:
+            return False
+    if not subjects:
+        return True
+    if contents.subject_places == NULL or contents.lengths == NULL \
+            or crc32c(crc32c(0, contents.subject_places, column), contents.lengths, column) != head.details_crc:
+        return False
+    for k in range(contents.count):
+        if contents.subject_places[k] >= contents.subject_count:
             return False
     return True

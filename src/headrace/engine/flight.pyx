@@ -238,7 +238,7 @@ cdef class Flight:
             status = frames.write(self.outbox.data + self.written, self.outbox.length - self.written, &count)
             if status != READY and status != BLOCKED:
                 return status
-            self.written += count
+            self.written = self.written + count
             moved = count > 0
             if self.written == self.outbox.length:
                 self.outbox.length = self.written = 0
@@ -296,7 +296,7 @@ cdef class Flight:
                             &self.outbox, sent.row, self.inbox_start, self.inbox_length, self.again):
                         return NO_MEMORY
                     sent.state = WAITING
-                self.again += 1
+                self.again = self.again + 1
                 continue
             if not self.outgoing.put_frame(
                     &self.outbox, self.row, self.inbox_start, self.inbox_length, self.next_number):
@@ -304,10 +304,10 @@ cdef class Flight:
             if self.inbox_length:
                 sent = &self.ring[self.next_number & self.mask]
                 sent.outgoing, sent.row, sent.state = <void *>self.outgoing, self.row, WAITING
-                self.in_flight += 1
-                self.next_number += 1
+                self.in_flight = self.in_flight + 1
+                self.next_number = self.next_number + 1
                 self.again = self.next_number
-            self.row += 1
+            self.row = self.row + 1
         return READY
 
     cdef void take_ack(self, Frame *frame) noexcept nogil:
@@ -333,8 +333,8 @@ cdef class Flight:
             self.refused = True
             return
         sent.state = SETTLED
-        self.in_flight -= 1
-        self.acked += 1
-        self.duplicates += ack.duplicate
+        self.in_flight = self.in_flight - 1
+        self.acked = self.acked + 1
+        self.duplicates = self.duplicates + ack.duplicate
         while self.lowest < self.next_number and self.ring[self.lowest & self.mask].state == SETTLED:
-            self.lowest += 1
+            self.lowest = self.lowest + 1

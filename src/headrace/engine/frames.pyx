@@ -16,6 +16,7 @@ The rules
 ---------
 * Every length that the server sends is checked before it is used.
 * A pointer of `frame` is good until the next `advance`, `fill` or `feed`.
+* `self.x = self.x + 1`, not `self.x += 1`, where the GIL is released: the debug build cannot compile that.
 * The descriptor is the caller's. It may be blocking or not: no call here waits but in `poll`.
 """
 
@@ -245,7 +246,7 @@ cdef class Frames:
 
     cdef void advance(self) noexcept nogil:
         """Give up the frame that `parse` found."""
-        self.start += self.frame.length
+        self.start = self.start + self.frame.length
         self.wanted = 0
 
     # The socket
@@ -274,7 +275,7 @@ cdef class Frames:
             return NO_MEMORY
         count = recv(self.descriptor, self.buffer + self.end, self.capacity - self.end, MSG_DONTWAIT)
         if count > 0:
-            self.end += count
+            self.end = self.end + count
             return READY
         if count < 0 and errno == EINTR:
             return INTERRUPTED

@@ -19,6 +19,7 @@ cdef class Log(Store):
     cdef Job *commit_job
     cdef Job *sync_job
     cdef Job *chore                # index, rewrite or unlink
+    cdef uint64_t epoch            # how often files were removed or rewritten
     cdef bint chore_planned        # it is to be handed over when the group in flight is committed
     cdef Ranges removed            # interior removals that are not in a record so far
     cdef uint64_t logged_first     # what the last FIRST record, or the head of the last segment, said

@@ -116,6 +116,7 @@ cdef class Log(Store):
         self.probe = Window(1024)
         self.reader = Window(65536)
         self.next_number = 1
+        self.epoch = 1
         self.opened = self.in_memory
         self.max_msgs = self.max_bytes = self.max_msgs_per_subject = -1
         self.pending = <Buffer *> calloc(1, sizeof(Buffer))
@@ -198,16 +199,20 @@ cdef class Log(Store):
                 with nogil:
                     perform(&job)
 
+    def abandon(self):
+        """Close without writing anything: the files are about to be deleted. Waits for what is being written."""
+        if not self.opened:
+            return
+        while self.commit_job.under_way:
+            self.wants_commit = False
+            self.committer.wait_for(self.commit_job)
+        self._wait_for_chores()
+        self.opened = False
+        self._reset()
+
     def destroy(self):
         """Close and delete the files, and the directory if nothing else is in it."""
-        if self.opened:
-            # Nothing more needs to be written.
-            while self.commit_job.under_way:
-                self.wants_commit = False
-                self.committer.wait_for(self.commit_job)
-            self._wait_for_chores()
-            self.opened = False
-            self._reset()
+        self.abandon()
         if self.in_memory:
             return
         try:
@@ -715,8 +720,10 @@ cdef class Log(Store):
         self.removed.count = 0
         return 0
 
-    cdef int fd_in_use(self) noexcept:
-        return self.sync_job.fd if self.sync_job.under_way else -1
+    cdef bint is_in_use(self, Segment *segment) noexcept:
+        # While a segment is rewritten, its name may already be that of the new file: only the descriptor is the old one.
+        return self.sync_job.under_way and self.sync_job.fd == segment.fd \
+            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment
 
     # -- committing -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 1. Temporary files are left-overs of an unfinished rewrite or index: removed.
 2. The contents of each segment come from its index file, or, if that is missing, stale or damaged, from a scan.
 3. What was removed is the union of all REMOVED records, and everything below the highest FIRST.
-4. Messages that are left get their place in memory and in the index of subjects.
+4. Messages that are left get their place in memory and in the index of subjects. Where nothing was removed from a
+   segment since its index was written, the index has both ready.
 
 Damage is reported, never hidden and never fatal: a torn tail of the last segment is cut off, unreadable places elsewhere
 are passed over, a file without a readable head is put aside under another name. Nothing that was readable is lost.
@@ -11,13 +12,13 @@ are passed over, a file without a readable head is put aside under another name.
 
 from libc.errno cimport errno
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy
 from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.unistd cimport close
 
 from headrace.engine.contents cimport (
-    HAS_HEADERS, LENGTH_MASK, Contents, Item, free_contents, read_index, scan,
+    HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, load_places, read_index, scan,
 )
 from headrace.engine.files cimport PATH_SIZE, cut, file_size, read_all, segment_path, sync_data
 from headrace.engine.record cimport HEAD_SIZE
@@ -181,9 +182,11 @@ cdef int replay(Log log, Contents *contents) except -1:
         sort_ranges(&removed)
         log.last_seq = next_seq - 1 if next_seq else 0
         log.first_seq = 0
-        r = 0
         for k in range(log.segment_count):
-            r = take_contents(log, log.segments[k], &contents[k], first_seq, &removed, r)
+            if not take_contents(log, log.segments[k], &contents[k], first_seq, &removed):
+                # The index lied about itself: read the segment.
+                rescan(log, log.segments[k], &contents[k])
+                take_contents(log, log.segments[k], &contents[k], first_seq, &removed)
             # The removals stay with the segment, for the day when it is rewritten.
             log.segments[k].removals = contents[k].removals
             contents[k].removals.items = NULL
@@ -199,41 +202,119 @@ cdef int replay(Log log, Contents *contents) except -1:
     return 0
 
 
-cdef uint32_t take_contents(Log log, Segment *segment, const Contents *contents, uint64_t first_seq,
-                            const Ranges *removed, uint32_t r) except? 0xFFFFFFFF:
-    """Give the messages that are left their places. `r` is how far in the removed ranges we are."""
-    cdef uint32_t k, length
+cdef int rescan(Log log, Segment *segment, Contents *contents) except -1:
+    cdef Ranges removals = contents.removals
+    cdef int error
+    contents.removals.items = NULL
+    free_contents(contents)
+    segment.indexed = False
+    if segment.fd < 0:
+        log.open_file(segment)
+    with nogil:
+        error = scan(segment.fd, segment.base_seq, segment.salt, contents)
+    clear_ranges(&contents.removals)
+    contents.removals = removals
+    if error:
+        raise OSError(error, f"cannot read segment {segment.number}: {os.strerror(error)}")
+    return 0
+
+
+cdef bint take_contents(Log log, Segment *segment, Contents *contents, uint64_t first_seq,
+                        const Ranges *removed) except -1:
+    """Give the messages that are left their places. False: the arrays of the index cannot be used."""
+    cdef uint32_t r = first_range(removed, contents.base_seq)
+    cdef bint whole = contents.base_seq >= first_seq \
+        and (r == removed.count or removed.items[2 * r] >= contents.next_seq)
+    cdef const char *path = log.path
+    cdef bint good
+    if contents.next_seq <= first_seq or contents.count == 0:
+        return True                # all dead: the FIRST record says so, nobody asks for their places
+    if contents.indexed:
+        with nogil:
+            good = load_places(path, segment.number, contents, not whole)
+        if not good:
+            return False
+    if whole:
+        take_all(log, segment, contents)
+    else:
+        take_some(log, segment, contents, first_seq, removed, r)
+    return True
+
+
+cdef uint32_t first_range(const Ranges *removed, uint64_t seq) noexcept:
+    """The first range that does not end below a sequence."""
+    cdef uint32_t low = 0, high = removed.count, middle
+    while low < high:
+        middle = (low + high) // 2
+        if removed.items[2 * middle + 1] < seq:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef Entry *entry_of(Log log, const Contents *contents, uint32_t place) except NULL:
+    cdef const char *subject = contents.text + contents.subjects[place]
+    cdef uint16_t length
+    memcpy(&length, subject, 2)
+    return log.index.add(subject + 2, length)
+
+
+cdef int take_all(Log log, Segment *segment, Contents *contents) except -1:
+    """Nothing was removed: the arrays are taken over as they are, and the subjects are added up."""
+    cdef uint32_t k
+    cdef Entry *entry
+    cdef const Summary *summary
+    segment.offsets = contents.offsets
+    contents.offsets = NULL
+    if not contents.dense:
+        segment.deltas = contents.deltas
+        contents.deltas = NULL
+    segment.count = segment.live = contents.count
+    segment.capacity = contents.capacity
+    segment.live_bytes = contents.record_bytes
+    if log.count == 0:
+        log.first_seq = contents.base_seq + (segment.deltas[0] if segment.deltas != NULL else 0)
+    log.count += contents.count
+    log.byte_count += contents.accounted_bytes
+    for k in range(contents.subject_count):
+        entry = entry_of(log, contents, k)
+        summary = &contents.summaries[k]
+        if entry.count == 0:
+            entry.first = summary.first
+        entry.count += summary.count
+        entry.last = summary.last
+    return 0
+
+
+cdef int take_some(Log log, Segment *segment, const Contents *contents, uint64_t first_seq, const Ranges *removed,
+                   uint32_t r) except -1:
+    """One by one. `r` is how far in the removed ranges we are."""
+    cdef uint32_t k, length, place
     cdef uint64_t seq
-    cdef const Item *item
     cdef Entry *entry
     cdef uint32_t *places           # of the segment's subjects in the log's index, plus 1
-    cdef uint16_t subject_length
-    cdef const char *subject
     cdef bint dead
-    places = <uint32_t *> malloc((contents.subject_count + 1) * sizeof(uint32_t))
+    places = <uint32_t *> calloc(contents.subject_count + 1, sizeof(uint32_t))
     if places == NULL:
         raise MemoryError
-    for k in range(contents.subject_count):
-        places[k] = 0
     try:
         for k in range(contents.count):
-            item = &contents.items[k]
-            seq = contents.base_seq + item.delta
+            seq = contents.base_seq + (contents.deltas[k] if contents.deltas != NULL else k)
             while r < removed.count and removed.items[2 * r + 1] < seq:
                 r += 1
             dead = seq < first_seq or r < removed.count and removed.items[2 * r] <= seq
-            length = item.length & LENGTH_MASK
-            if add_message(segment, seq, 0 if dead else item.offset, length) < 0:
+            length = contents.lengths[k] & LENGTH_MASK
+            if add_message(segment, seq, 0 if dead else contents.offsets[k], length) < 0:
                 raise MemoryError
             if dead:
                 continue
-            if places[item.subject] == 0:
-                subject = contents.text + contents.subjects[item.subject]
-                memcpy(&subject_length, subject, 2)
-                entry = log.index.add(subject + 2, subject_length)
-                places[item.subject] = <uint32_t> (entry - log.index.entries) + 1
+            place = contents.subject_places[k]
+            if places[place] == 0:
+                entry = entry_of(log, contents, place)
+                places[place] = <uint32_t> (entry - log.index.entries) + 1
             else:
-                entry = &log.index.entries[places[item.subject] - 1]
+                entry = &log.index.entries[places[place] - 1]
             if entry.count == 0:
                 entry.first = seq
             entry.count += 1
@@ -242,10 +323,10 @@ cdef uint32_t take_contents(Log log, Segment *segment, const Contents *contents,
                 log.first_seq = seq
             log.count += 1
             # nats-server's size of a message, from the length of its record: see Store.size_of.
-            log.byte_count += length - HEAD_SIZE + 30 + (4 if item.length & HAS_HEADERS else 0)
+            log.byte_count += length - HEAD_SIZE + 30 + (4 if contents.lengths[k] & HAS_HEADERS else 0)
     finally:
         free(places)
-    return r
+    return 0
 
 
 cdef int compare(const void *one, const void *other) noexcept nogil:

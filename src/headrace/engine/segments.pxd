@@ -26,6 +26,7 @@ cdef struct Segment:
     uint32_t salt                  # of its checksums
     bint sealed                    # nothing is appended to it any more
     bint indexed                   # its index file is written
+    uint64_t kept_at               # when its removals were last found to be needed: see Log.epoch
     bint given_up                  # a chore on it failed: leave it alone until the next start
     char *memory                   # of a memory store
     Segment *next_dead             # in the graveyard

@@ -49,7 +49,7 @@ cdef class Store(JobOwner):
     cdef const char *buffered(self, Segment *segment, uint32_t offset) noexcept
     cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
     cdef int open_file(self, Segment *segment) except -1
-    cdef int fd_in_use(self) noexcept
+    cdef bint is_in_use(self, Segment *segment) noexcept
     cdef int lost(self, Segment *segment, uint32_t place) except -1
     cdef bint forget(self, Window window, uint64_t seq) except -1
     cdef int forget_subject(self, Record *record) except -1

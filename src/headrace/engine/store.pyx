@@ -13,8 +13,8 @@ goes in sequence, through a window that reads ahead.
 
 Finding the new first message of a subject. Every record names its predecessor on the same subject, so from the last one
 there is a chain backwards; it takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
-from the old first one is sequential and may be short. So: scan forward for a while, then try the chain, and if it is
-broken (somebody removed a message in the middle of it), scan on.
+from the old first one is sequential and may be short. So: scan forward a little, then try the chain if it is not long,
+and if it is broken (somebody removed a message in the middle of it), scan on.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -32,7 +32,8 @@ from headrace.engine.segments cimport (
 from headrace.engine.windows cimport view
 
 cdef uint32_t MOST_OPEN_FILES = 64  # of sealed segments, per log
-cdef uint64_t SCAN_STEPS = 8        # records read in sequence that cost as much as one somewhere else
+cdef uint64_t SCAN_STEPS = 8        # records to scan before the chain is tried
+cdef uint64_t LONGEST_CHAIN = 1024
 
 
 cdef class Watcher:
@@ -171,8 +172,7 @@ cdef class Store(JobOwner):
         cdef uint32_t k
         if self.open_files >= MOST_OPEN_FILES:
             for k in range(self.segment_count):
-                if self.segments[k].fd >= 0 and self.segments[k].sealed \
-                        and self.segments[k].fd != self.fd_in_use():
+                if self.segments[k].fd >= 0 and self.segments[k].sealed and not self.is_in_use(self.segments[k]):
                     close(self.segments[k].fd)
                     self.segments[k].fd = -1
             self.open_files = 0
@@ -183,9 +183,9 @@ cdef class Store(JobOwner):
         self.open_files += 1
         return 0
 
-    cdef int fd_in_use(self) noexcept:
-        """The file of a sealed segment that a job may still sync."""
-        return -1
+    cdef bint is_in_use(self, Segment *segment) noexcept:
+        """Whether the file of a sealed segment has to stay open."""
+        return False
 
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1:
         """View the first live and committed message at or after a sequence whose subject passes. False: none."""
@@ -333,9 +333,9 @@ cdef class Store(JobOwner):
         cdef uint64_t steps = 0, at, k
         if not entry.first_stale:
             return 0
-        if self.find_first(entry, SCAN_STEPS * entry.count, &steps):
+        if self.find_first(entry, SCAN_STEPS, &steps):
             return 0
-        if not entry.last_stale:
+        if not entry.last_stale and entry.count <= LONGEST_CHAIN:
             at = entry.last
             for k in range(entry.count - 1):
                 if not self.read(self.probe, at, &record) or record.previous == 0 \

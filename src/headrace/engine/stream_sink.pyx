@@ -32,6 +32,8 @@ cdef enum HeaderKind:
     SPECIAL                        # something that Python decides
 
 DEF MAX_SUBJECT = 65535
+DEF MAX_HEADERS = 65535
+DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
 
@@ -62,10 +64,18 @@ cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **va
                 value_length[0] = line_end - at
                 if value_length[0] and (line_end - 1)[0] == c'\r':
                     value_length[0] -= 1
+                if value_length[0] == 0:
+                    kind = PLAIN
             else:
                 return SPECIAL
         at = line_end + 1
     return kind
+
+
+cdef bint is_fast_batch(Message *message) noexcept:
+    """Fast batches say so at the end of the reply subject: streams/fast_batches.py."""
+    cdef uint32_t length = message.reply_length
+    return length > 4 and memcmp(message.reply + length - 4, b'.$FI', 4) == 0
 
 
 cdef class Answers:
@@ -118,16 +128,18 @@ cdef class StreamSink(Sink):
         cdef uint64_t seq
         cdef bytes msg_id = None
         if not self.direct or (self.max_msg_size >= 0 and message.size > self.max_msg_size) \
-                or message.subject_length > MAX_SUBJECT:
+                or message.subject_length > MAX_SUBJECT or is_fast_batch(message):
             return self._hand_over(message)
         if message.header_length:
+            if message.header_length > MAX_HEADERS or message.header_length < FIRST_LINE \
+                    or message.payload[FIRST_LINE - 2] != c'\r':       # a status, which is not stored
+                return self._hand_over(message)
             kind = classify(message.payload, message.header_length, &value, &value_length)
             if kind == SPECIAL:
                 return self._hand_over(message)
         now = wall_clock()
         if kind == IDENTIFIED:
             msg_id = value[:value_length]
-            self.last_msg_id = msg_id
             if self.duplicate_window:
                 self._forget_old_ids(now)
                 found = self.msg_ids.get(msg_id)
@@ -138,6 +150,7 @@ cdef class StreamSink(Sink):
                              <uint32_t> message.header_length, message.size, now)
         if seq == 0:
             return self._hand_over(message)
+        self.last_msg_id = b'' if msg_id is None else msg_id
         if msg_id is not None and self.duplicate_window:
             self.msg_ids[msg_id] = seq
             self.msg_id_order.append((now, msg_id, seq))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.errors import api_error
+from headrace.streams.subject_tree import SubjectTree
 from headrace.streams.wire_types import Int, Int64, Uint64, always
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Account:
         domain: str = "",
     ) -> None:
         self.streams = streams
+        self.subjects = SubjectTree()
         self.limits = AccountLimits()
         self.max_memory = max_memory
         self.max_storage = max_storage
@@ -73,6 +75,17 @@ class Account:
     def configs(self) -> dict[str, StreamConfig]:
         """The configurations of all streams, by name."""
         return {name: stream.config for name, stream in self.streams.items()}
+
+    def take_subjects(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
+        """A stream has these subjects from now on, and not those it had before."""
+        if old:
+            self.leave_subjects(old)
+        for subject in config.subjects:
+            self.subjects.add(subject, config.name)
+
+    def leave_subjects(self, config: StreamConfig) -> None:
+        for subject in config.subjects:
+            self.subjects.discard(subject, config.name)
 
     def count_request(self, *, failed: bool) -> None:
         self.api_total += 1

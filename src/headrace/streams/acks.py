@@ -92,7 +92,7 @@ class Acks:
             floor_consumer, floor_stream = ledger.floor
             if consumer_seq <= floor_consumer or seq <= floor_stream:
                 return True
-            done = ledger.acknowledge_up_to(seq, consumer_seq)
+            done = ledger.acknowledge_up_to(seq, consumer_seq) or [seq]
         ledger.last_ack = core.now()
         if core.acknowledged is not None:
             for each in done:

@@ -32,6 +32,7 @@ PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
 SLICE_SECONDS = 0.005
+MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -102,6 +103,7 @@ class Api:
         self._waiting: deque[tuple[Route, Request]] = deque()
         self._busy: dict[str, deque[tuple[Route, Request]]] = {}
         self._in_line = 0
+        self._bytes_in_line = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._scheduled = False
         self._closed = False
@@ -128,11 +130,12 @@ class Api:
         if route is None:
             return  # as in nats-server, whoever asks for something unknown hears nothing
         request = Request(subject, tokens, message.reply, message.headers, message.payload, message.publisher)
-        if self._in_line >= self._limit:
+        if self._in_line >= self._limit or self._bytes_in_line > MAX_BYTES_IN_LINE:
             error = api_error("stream_too_many_requests")
             self._send(request, {"type": TYPE_PREFIX + OVERLOADED, "error": error.body}, failed=True)
             return
         self._in_line += 1
+        self._bytes_in_line += len(request.payload)
         self._waiting.append((route, request))
         if not self._scheduled:
             self._work()
@@ -171,6 +174,7 @@ class Api:
 
     def _start(self, route: Route, request: Request) -> None:
         self._in_line -= 1
+        self._bytes_in_line -= len(request.payload)
         answer = self._handle(route, request)
         if answer is not None:
             self._busy.setdefault(request.stream, deque())

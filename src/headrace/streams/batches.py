@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from headrace.streams import headers
 from headrace.streams.answers import encode_batch, encode_error, encode_stored
+from headrace.streams.batch_limits import BatchLimits
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.publication import Publication
 from headrace.streams.staged import Staged
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     from headrace.engine.log import Log
     from headrace.streams.intake import Intake
 
-MAXIMUM_BATCH_MESSAGES = 1000
-MAXIMUM_BATCHES_PER_STREAM = 50
-MAXIMUM_BATCHES = 1000
 MAXIMUM_STAGED_BYTES = 256 * 1024 * 1024  # of all batches; nats-server writes them to files instead
 MAXIMUM_ID_LENGTH = 64
-TIMEOUT_SECONDS = 10.0
 ADVISORY_SUBJECT = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
 ADVISORY_KIND = "stream_batch_abandoned"
 _END_OF_BATCH = b"eob"  # commits the messages before it; is not one itself
@@ -60,6 +57,9 @@ class Batches:
         self._intake = intake
         self._stream = intake.stream
         self._batches: dict[bytes, _Batch] = {}
+        self._limits = BatchLimits(
+            intake.stream.jetstream.options.jetstream_limits, per_stream=50, in_all=1000
+        )
 
     def stop(self) -> None:
         for batch_id in list(self._batches):
@@ -75,8 +75,9 @@ class Batches:
         sink.answer(publication.reply, body)
 
     def _accept(self, batch_id: bytes, publication: Publication) -> bytes:
-        config, checks = self._stream.config, self._intake.checks
+        config, checks, limits = self._stream.config, self._intake.checks, self._limits
         checks.check_sealed()
+        self._intake.writer.check_room()
         checks.check_size(publication)
         if not config.allow_atomic:
             raise api_error("atomic_publish_disabled")
@@ -88,7 +89,7 @@ class Batches:
         batch = self._batches.get(batch_id)
         if batch is None:
             if seq != 1:
-                _check_length(size)
+                limits.check_length(size)
                 raise api_error("atomic_publish_incomplete_batch")
             batch = self._start(batch_id)
         if commit not in (None, b"1", _END_OF_BATCH):
@@ -101,7 +102,7 @@ class Batches:
             self._abandon(batch_id, "incomplete")
             raise api_error("atomic_publish_incomplete_batch")
         try:
-            _check_length(size)
+            limits.check_length(size)
         except ApiError:
             self._abandon(batch_id, "large")
             raise
@@ -116,11 +117,11 @@ class Batches:
         return self._commit(batch_id, batch.messages)
 
     def _start(self, batch_id: bytes) -> _Batch:
-        if len(self._batches) >= MAXIMUM_BATCHES_PER_STREAM or _InFlight.count >= MAXIMUM_BATCHES:
+        if len(self._batches) >= self._limits.per_stream or _InFlight.count >= self._limits.in_all:
             raise api_error("atomic_publish_too_many_inflight")
         _InFlight.count += 1
         batch = self._batches[batch_id] = _Batch()
-        self._watch(batch_id, batch, TIMEOUT_SECONDS)
+        self._watch(batch_id, batch, self._limits.timeout)
         return batch
 
     def _check_api_level(self, batch_id: bytes, publication: Publication) -> None:
@@ -158,7 +159,7 @@ class Batches:
         loop = asyncio.get_running_loop()
 
         def look() -> None:
-            left = batch.active_at + TIMEOUT_SECONDS - loop.time()
+            left = batch.active_at + self._limits.timeout - loop.time()
             if left <= 0:
                 self._abandon(batch_id, "timeout")
             else:
@@ -205,8 +206,3 @@ def _read_sequence(block: bytes) -> int:
     if not digits.isdigit() or len(digits) > 40 or int(digits) >= 2**64:
         raise api_error("atomic_publish_missing_seq")
     return int(digits)
-
-
-def _check_length(size: int) -> None:
-    if size > MAXIMUM_BATCH_MESSAGES:
-        raise api_error("atomic_publish_too_large_batch", size=MAXIMUM_BATCH_MESSAGES)

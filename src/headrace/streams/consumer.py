@@ -22,15 +22,18 @@ from headrace.streams.acks import Ack, Acks
 from headrace.streams.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumer_alarm import Alarm
+from headrace.streams.consumer_changes import begin_at, change_config, forget_removed
+from headrace.streams.consumer_clock import steady_clock
 from headrace.streams.consumer_core import Core
 from headrace.streams.consumer_idle import Idleness, stamp_threshold
 from headrace.streams.consumer_info import ConsumerInfo
+from headrace.streams.consumer_place import place
 from headrace.streams.consumer_replay import Replay
 from headrace.streams.consumer_report import describe
 from headrace.streams.consumer_reset import on_reset_request
 from headrace.streams.consumer_source import Source
-from headrace.streams.consumer_start import find_start, make_filter
-from headrace.streams.consumer_state import ConsumerState, reconcile, restore, snapshot
+from headrace.streams.consumer_start import make_filter
+from headrace.streams.consumer_state import ConsumerState, snapshot
 from headrace.streams.consumer_writer import StateWriter
 from headrace.streams.pull import PullDelivery
 from headrace.streams.pull_status import status
@@ -62,7 +65,8 @@ class Consumer:
         self.is_closed = False
         stamp_threshold(config)
         self._hub, self._interest = jetstream.hub, jetstream.interest
-        alarm = Alarm(jetstream.now, self._on_alarm)
+        now = steady_clock(jetstream.now)
+        alarm = Alarm(now, self._on_alarm)
         advisories = Advisories(
             jetstream.client, jetstream.now, stream=stream.name, consumer=name, domain=jetstream.domain
         )
@@ -75,13 +79,17 @@ class Consumer:
             cursor=self._make_cursor(config),
             alarm=alarm,
             advisories=advisories,
-            now=jetstream.now,
+            now=now,
+            time_of_day=jetstream.now,
             changed=self._on_change,
-            acknowledged=None if stream.config.retention == "limits" else self._on_acknowledged,
+            acknowledged=stream.on_acknowledged,
+            is_kept_for_consumers=lambda: stream.config.retention != "limits",
             warn=jetstream.log.warn,
+            later=stream.later,
+            flush_soon=jetstream.hub.flush_soon,
         )
         self._writer = self._make_writer()
-        self.source = Source(self.core, self._find_start(state))
+        self.source = Source(self.core, place(self.core, state, stream.config.max_msgs_per_subject))
         self.redelivery = Redelivery(self.core)
         replay = Replay(self.core)
         self.delivery: PullDelivery | PushDelivery
@@ -120,12 +128,12 @@ class Consumer:
             ),
         ]
         if isinstance(self.delivery, PushDelivery):
-            self.delivery.on_active = self.idleness.on_active  # type: ignore[method-assign]
+            self.delivery.on_active = self.idleness.on_active
             if self.delivery.flow is not None:
                 self._subscriptions.append(subscribe(f"$JS.FC.{prefix}.*".encode(), self._on_flow_control))
             self.delivery.start()
         self.idleness.configure()
-        self._schedule_pause()
+        self.schedule_pause()
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
         self._on_change()
@@ -134,6 +142,8 @@ class Consumer:
 
     def stop(self) -> None:
         """End, but keep the state for the next start."""
+        if not self.is_closed and isinstance(self.delivery, PullDelivery):
+            self.delivery.release_all(deleted=False)
         self._close(keep=True)
 
     def delete(self) -> None:
@@ -142,7 +152,7 @@ class Consumer:
             return
         self.core.advisories.deleted()
         if isinstance(self.delivery, PullDelivery):
-            self.delivery.release_all()
+            self.delivery.release_all(deleted=True)
         self._close(keep=False)
         self.stream.consumers.pop(self.name, None)
         self.stream.on_consumer_gone()
@@ -177,7 +187,7 @@ class Consumer:
             self._writer.close(keep=keep)
 
     def _make_cursor(self, config: ConsumerConfig) -> Cursor:
-        cursor = Cursor(
+        return Cursor(
             self._hub,
             self._interest,
             self.stream.log,
@@ -186,9 +196,6 @@ class Consumer:
             ack_prefix=f"$JS.ACK.{self.stream.name}.{self.name}.".encode(),
             headers_only=config.headers_only,
         )
-        # without acknowledgements only a stream that waits for deliveries needs to know them one by one
-        cursor.track = config.ack_policy != "none" or self.stream.config.retention != "limits"
-        return cursor
 
     def _make_writer(self) -> StateWriter | None:
         directory = self.directory
@@ -203,27 +210,6 @@ class Consumer:
         if self.stream.directory is None or self.config.mem_storage or self.config.direct:
             return None
         return consumer_store.consumer_directory(self.stream.directory, self.name)
-
-    def _find_start(self, state: ConsumerState | None) -> list[int]:
-        """Set cursor and ledger to where the consumer begins, or was. Returns the start list."""
-        core, log = self.core, self.core.log
-        if state is None:
-            start, start_list = find_start(core.config, log, self.stream.config.max_msgs_per_subject)
-            before = start_list[0] - 1 if start_list else start - 1
-            core.cursor.next_seq = start
-            core.ledger.start(before)
-            return start_list
-        ahead = state.delivered_stream
-        if reconcile(state, log.last_seq):
-            core.warn(
-                f"JetStream consumer '$G > {core.stream} > {core.name}' delivered sequence {ahead} "
-                f"past last stream sequence of {log.last_seq}"
-            )
-        restore(core.ledger, state)
-        core.ledger.drop_below(log.first_seq)
-        core.cursor.next_seq = max(core.ledger.delivered_stream + 1, log.first_seq, 1)
-        core.cursor.delivered_seq = core.ledger.delivered_consumer
-        return []
 
     # -- events
 
@@ -260,9 +246,6 @@ class Consumer:
         if isinstance(self.delivery, PushDelivery):
             self.delivery.on_flow_control(message.subject, message.headers, self.acks)
 
-    def _on_acknowledged(self, seq: int) -> None:
-        self.stream.on_acknowledged(seq)
-
     def _on_change(self) -> None:
         if self._writer is not None:
             self._writer.changed()
@@ -282,84 +265,40 @@ class Consumer:
         elif kind == "heartbeat" and isinstance(delivery, PushDelivery):
             delivery.beat()
         elif kind == "pause":
-            self.core.advisories.paused(self.core.pause_until)
-            delivery.pump()
-        else:  # "rate", "replay"
+            self._end_pause()
+        else:  # "rate", "replay", "serve"
             delivery.pump()
 
-    def _schedule_pause(self) -> None:
-        self.core.alarm.clear("pause")
-        if self.core.is_paused:
-            self.core.alarm.set("pause", self.core.pause_until)
+    def schedule_pause(self) -> None:
+        core = self.core
+        core.alarm.clear("pause")
+        if core.is_paused:
+            core.alarm.set("pause", core.now() + core.pause_until - core.time_of_day())
+
+    def _end_pause(self) -> None:
+        if self.core.is_paused:  # the time of day was set back
+            self.schedule_pause()
+            return
+        self.core.advisories.paused(self.core.pause_until)
+        self.delivery.pump()
 
     # -- changes
 
     def update(self, config: ConsumerConfig) -> None:
         """Take over a configuration that was checked against the old one."""
-        core, old = self.core, self.core.config
-        if config.inactive_threshold != old.inactive_threshold:
-            stamp_threshold(config)
-        if isinstance(self.delivery, PushDelivery) and config.deliver_subject != old.deliver_subject:
-            self.redelivery.expire_all()
-            self.delivery.stop()
-            core.config = config
-            self.delivery.configure()
-            self.delivery.start()
-        core.config = config
-        if isinstance(self.delivery, PushDelivery) and config.rate_limit_bps != old.rate_limit_bps:
-            self.delivery.configure()
-        core.cursor.headers_only = config.headers_only
-        if config.inactive_threshold != old.inactive_threshold:
-            self.idleness.configure()
-        if core.ledger.pending and config.ack_wait != old.ack_wait:
-            self.redelivery.check()
-        if config.pause_until != old.pause_until:
-            self._schedule_pause()
-            core.advisories.paused(core.pause_until)
-        if make_filter(config).patterns != make_filter(old).patterns:
-            self._change_filter()
-        self.delivery.pump()
-
-    def _change_filter(self) -> None:
-        cursor = self.core.cursor
-        self.core.log.remove_watcher(cursor)
-        cursor.filter = make_filter(self.config)
-        self.core.log.add_watcher(cursor)
-        self.stream.on_consumer_gone()
+        change_config(self, config)
 
     def begin_at(self, seq: int) -> None:
         """Start anew at that sequence: nothing is pending, consumer sequences begin at 1."""
-        core = self.core
-        core.ledger.start(seq - 1)
-        self.source.start_list.clear()
-        core.log.remove_watcher(core.cursor)
-        core.cursor.next_seq = seq
-        core.cursor.delivered_seq = 0
-        core.log.add_watcher(core.cursor)
-        core.changed()
-        self.stream.on_consumer_gone()
-        self.delivery.pump()
+        begin_at(self, seq)
+
+    def on_purge(self) -> None:
+        """Messages were purged or deleted: forget what was pending of them."""
+        forget_removed(self)
 
     def unpin(self, group: str) -> None:
         if isinstance(self.delivery, PullDelivery):
             self.delivery.pins.unpin(group, "admin")
-            self.delivery.pump()
-
-    def on_purge(self) -> None:
-        """Messages were purged or deleted: forget what was pending of them."""
-        core, ledger, log = self.core, self.core.ledger, self.core.log
-        gone = [seq for seq in ledger.pending if log.get(seq) is None]
-        for seq in gone:
-            ledger.acknowledge(seq)
-            ledger.last_ack = core.now()
-        for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
-            del ledger.redelivered[seq]
-        core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
-        if not ledger.pending and log.first_seq:
-            ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
-            ledger.close_gap()
-        core.changed()
-        if gone:
             self.delivery.pump()
 
     # -- questions
@@ -372,7 +311,7 @@ class Consumer:
         if seq in ledger.redelivered:
             return True  # also if it was given up: somebody may want to look at it
         if self.config.ack_policy == "explicit":
-            return seq >= cursor.next_seq or seq in ledger.pending
+            return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
         return seq > ledger.floor[1]
 
     def info(self) -> ConsumerInfo:

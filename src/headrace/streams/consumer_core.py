@@ -14,6 +14,7 @@ from headrace.engine.log import Log
 from headrace.streams.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumer_alarm import Alarm
+from headrace.streams.consumer_clock import Clock
 from headrace.streams.consumer_ledger import Ledger
 from headrace.streams.formats import parse_time
 
@@ -30,10 +31,14 @@ class Core:
         cursor: Cursor,
         alarm: Alarm,
         advisories: Advisories,
-        now: Callable[[], int],
+        now: Clock,
+        time_of_day: Clock,
         changed: Callable[[], None],
-        acknowledged: Callable[[int], None] | None,
+        acknowledged: Callable[[int], None],
+        is_kept_for_consumers: Callable[[], bool],
         warn: Callable[[str], None],
+        later: Callable[[Callable[[], object]], None],
+        flush_soon: Callable[[], None],
     ) -> None:
         self.stream = stream
         self.name = name
@@ -45,20 +50,31 @@ class Core:
         self.alarm = alarm
         self.advisories = advisories
         self.now = now
+        """Steady, for waiting; `time_of_day` for what is told."""
+        self.time_of_day = time_of_day
         self.changed = changed
         """Tells that the state on disk is no longer the state."""
-        self.acknowledged = acknowledged
-        """Tells the stream that a message is done with; None if its retention does not depend on that."""
+        self._acknowledged = acknowledged
+        self._is_kept_for_consumers = is_kept_for_consumers
         self.warn = warn
+        self.later = later
+        """Runs something at the end of the tick."""
+        self.flush_soon = flush_soon
+        """Has messages written that were delivered outside of a tick, when a timer fired."""
 
     @property
     def is_paused(self) -> bool:
-        return self.pause_until > self.now()
+        return self.pause_until > self.time_of_day()
 
     @property
     def pause_until(self) -> int:
         """0 if it was never paused."""
         return parse_time(self.config.pause_until) if self.config.pause_until else 0
+
+    @property
+    def acknowledged(self) -> Callable[[int], None] | None:
+        """Tells the stream that a message is done with; None if its retention does not depend on that."""
+        return self._acknowledged if self._is_kept_for_consumers() else None
 
     @property
     def has_acks(self) -> bool:

@@ -10,6 +10,7 @@ from headrace.streams.config import ConsumerConfig, CreateConsumerRequest
 from headrace.streams.consumer import Consumer
 from headrace.streams.consumer_info import copy_required_level
 from headrace.streams.consumer_rules import MAX_NAME_BYTES, Limits, check_config, set_defaults
+from headrace.streams.consumer_state import snapshot
 from headrace.streams.consumer_store import ConsumerMeta
 from headrace.streams.consumer_update import check_partition, check_update, check_workqueue
 from headrace.streams.errors import api_error
@@ -54,7 +55,7 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
         while name in stream.consumers:
             name = random_id(EPHEMERAL_NAME_LENGTH)
     consumer = Consumer(stream, name, config, stream.jetstream.now())
-    await _save(consumer, consumer.config)
+    await _save_new(consumer)
     stream.consumers[name] = consumer
     consumer.start()
     consumer.core.advisories.created()
@@ -85,6 +86,17 @@ async def update_consumer(consumer: Consumer, config: ConsumerConfig) -> None:
     await _save(consumer, config)
     if not consumer.is_closed:
         consumer.update(config)
+
+
+async def _save_new(consumer: Consumer) -> None:
+    directory = consumer.stream.directory
+    if directory is None or consumer.directory is None:
+        return
+    meta = ConsumerMeta(consumer.name, consumer.created, consumer.config)
+    try:
+        await files.in_thread(consumer_store.save_new, directory, meta, snapshot(consumer.core.ledger))
+    except OSError as error:
+        raise api_error("consumer_store_failed", err=error) from error
 
 
 async def _save(consumer: Consumer, config: ConsumerConfig) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def describe(consumer: Consumer) -> ConsumerInfo:
     core, ledger, delivery = consumer.core, consumer.core.ledger, consumer.delivery
-    now = core.now()
+    now = core.time_of_day()
     floor_consumer, floor_stream = ledger.floor
     info = ConsumerInfo(
         stream_name=core.stream,

@@ -27,6 +27,11 @@ class Source:
         return max(0, self._core.cursor.num_pending) + len(self.start_list)
 
     @property
+    def _is_tracked(self) -> bool:
+        """Without acknowledgements only a stream that waits for deliveries must know them one by one."""
+        return self._core.has_acks or self._core.acknowledged is not None
+
+    @property
     def room(self) -> int:
         """How many messages more may wait for an acknowledgement."""
         limit = self._core.config.max_ack_pending
@@ -72,6 +77,7 @@ class Source:
 
     def deliver_single(self, seq: int, subject: bytes, max_bytes: int = 0, headers: bytes = b"") -> int:
         """Deliver what `next_single` gave. Its size; 0 if it was not delivered, the cursor says why."""
+        self._core.cursor.track = self._is_tracked
         if seq in self._core.ledger.queue:
             return self._deliver_again(seq, subject, max_bytes, headers)
         return self._deliver_listed(seq, subject, max_bytes, headers)
@@ -110,6 +116,7 @@ class Source:
     ) -> tuple[int, int]:
         """Up to `count` messages of the log. How many and their size; the cursor says why not more."""
         cursor, now = self._core.cursor, self._core.now()
+        cursor.track = self._is_tracked
         messages, size = cursor.deliver(
             subject, count=count, max_bytes=max_bytes, now=now, extra_headers=headers
         )
@@ -122,6 +129,7 @@ class Source:
         ledger.delivered_consumer = core.cursor.delivered_seq
         ledger.delivered_stream = max(ledger.delivered_stream, seq)
         ledger.last_delivery = now
+        core.flush_soon()
         if core.has_acks:
             if core.config.ack_wait:
                 # A backoff may be shorter for a message that was delivered before.

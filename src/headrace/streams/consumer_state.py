@@ -85,12 +85,15 @@ def decode(data: bytes) -> ConsumerState:
         )
     except msgspec.MsgspecError as error:
         raise ValueError(f"the consumer's state is damaged: {error}") from error
-    *numbers, pending, redelivered = fields
+    delivered_consumer, delivered_stream, floor_consumer, floor_stream, pending, redelivered = fields
     if len(pending) % 3 or len(redelivered) % 2:
         raise ValueError("the consumer's state is damaged: its lists are cut")
     entries = zip(pending[0::3], pending[1::3], pending[2::3], strict=True)
     return ConsumerState(
-        *numbers,
+        delivered_consumer,
+        delivered_stream,
+        floor_consumer,
+        floor_stream,
         {seq: (consumer_seq, time) for seq, consumer_seq, time in entries},
         dict(zip(redelivered[0::2], redelivered[1::2], strict=True)),
     )

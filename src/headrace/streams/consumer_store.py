@@ -44,6 +44,14 @@ def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
     files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
 
 
+def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) -> None:
+    """The state first: a consumer that is there knows where it began, however soon the server is killed."""
+    directory = consumer_directory(stream_directory, meta.name)
+    files.make_directory(directory)
+    consumer_state.write(os.path.join(directory, STATE), state, sync=True)
+    save_meta(stream_directory, meta)
+
+
 def retire(directory: str) -> str:
     """Give the directory a name that recovery deletes. Does not wait for the disk; `remove` does."""
     parent, name = os.path.split(directory)

@@ -15,6 +15,7 @@ import msgspec
 
 from headrace.streams import headers
 from headrace.streams.answers import encode_batch, encode_error, encode_stored
+from headrace.streams.batch_limits import BatchLimits
 from headrace.streams.errors import ApiError, ErrorBody, api_error
 from headrace.streams.publication import Publication
 from headrace.streams.staged import DuplicateInBatch, Staged
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
 
 SUFFIX = b".$FI"
 START, APPEND, COMMIT, COMMIT_END_OF_BATCH, PING = range(5)
-MAXIMUM_BATCHES_PER_STREAM = 1000
-MAXIMUM_BATCHES = 50_000
 MAXIMUM_ID_LENGTH = 64
 MAXIMUM_FLOW = 500
 DEFAULT_FLOW = 10
-TIMEOUT_SECONDS = 10.0
 
 
 class Order(NamedTuple):
@@ -109,6 +107,8 @@ class FastBatches:
         self._intake = intake
         self._stream = intake.stream
         self._batches: dict[bytes, _Batch] = {}
+        limits = intake.stream.jetstream.options.jetstream_limits
+        self._limits = BatchLimits(limits, per_stream=1000, in_all=50_000)
 
     def stop(self) -> None:
         for batch_id in list(self._batches):
@@ -132,6 +132,7 @@ class FastBatches:
     def _check(self, publication: Publication) -> Order:
         checks = self._intake.checks
         checks.check_sealed()
+        self._intake.writer.check_room()
         checks.check_size(publication)
         if not self._stream.config.allow_batched:
             raise api_error("batch_publish_disabled")
@@ -145,13 +146,13 @@ class FastBatches:
     def _start(self, order: Order) -> _Batch:
         if order.seq != 1 or order.operation == PING:
             raise api_error("batch_publish_unknown_batch_id")
-        if len(self._batches) >= MAXIMUM_BATCHES_PER_STREAM or _InFlight.count >= MAXIMUM_BATCHES:
+        if len(self._batches) >= self._limits.per_stream or _InFlight.count >= self._limits.in_all:
             raise api_error("batch_publish_too_many_inflight")
         _InFlight.count += 1
         flow = 1 if self._batches else min(MAXIMUM_FLOW, order.flow)
         batch = self._batches[order.batch_id] = _Batch(order, flow)
         batch.active_at = asyncio.get_running_loop().time()
-        self._watch(order.batch_id, batch, TIMEOUT_SECONDS)
+        self._watch(order.batch_id, batch, self._limits.timeout)
         return batch
 
     def _check_api_level(self, batch_id: bytes, publication: Publication) -> None:
@@ -258,7 +259,7 @@ class FastBatches:
         loop = asyncio.get_running_loop()
 
         def look() -> None:
-            left = batch.active_at + TIMEOUT_SECONDS - loop.time()
+            left = batch.active_at + self._limits.timeout - loop.time()
             if left <= 0:
                 self._drop(batch_id)
             else:

@@ -45,8 +45,7 @@ API_LEVEL = 5  # of the JetStream API that this server speaks
 
 def get(headers: bytes, name: bytes) -> bytes | None:
     """The first value of that name, without leading spaces; None if there is no such header."""
-    place = _find(headers, name)
-    if place < 0:
+    if name not in headers or (place := _find(headers, name)) < 0:
         return None
     start = place + len(name) + 1
     end = headers.find(LINE_END, start)
@@ -55,7 +54,7 @@ def get(headers: bytes, name: bytes) -> bytes | None:
 
 def text(headers: bytes, name: bytes) -> bytes:
     """The value, or b"" if it is missing or empty: for headers where both mean the same."""
-    return get(headers, name) or b""
+    return (get(headers, name) or b"") if name in headers else b""
 
 
 def append(headers: bytes, name: bytes, value: bytes) -> bytes:
@@ -118,10 +117,10 @@ def is_level_too_high(headers: bytes) -> bool:
     level = text(headers, REQUIRED_API_LEVEL)
     if not level:
         return False
-    try:
-        return int(level) > API_LEVEL
-    except ValueError:
-        return True
+    digits = level[1:] if level[:1] in (b"+", b"-") else level
+    if level.startswith(b"-") and digits.isdigit():
+        return False
+    return not digits.isdigit() or len(digits) > 9 or int(digits) > API_LEVEL
 
 
 def _without_line(headers: bytes, place: int) -> bytes:

@@ -26,6 +26,8 @@ from headrace.streams.publication import Duplicate, Publication
 from headrace.streams.scan import Scan
 from headrace.streams.scheduler import Scheduler
 from headrace.streams.source import Sources
+from headrace.streams.source_positions import Positions
+from headrace.streams.usage import Share, usage_of
 
 if TYPE_CHECKING:
     from headrace.engine.log import Stored
@@ -50,7 +52,9 @@ class Ingest:
         self._scan: Scan | None = None
         self._mirror: Mirror | None = None
         self._sources: Sources | None = None
+        self._positions = Positions(stream.log, stream.directory)
         self._configured: StreamConfig | None = None
+        self._share: Share | None = None
         self.followers: set[Origin] = set()  # of other streams, that mirror or source this one
 
     # -- its life -----------------------------------------------------------------------------------------
@@ -70,7 +74,12 @@ class Ingest:
         self._lifetimes.configure(config)
         has_new_ttls = config.allow_msg_ttl and not (old and old.allow_msg_ttl)
         has_new_schedules = config.allow_msg_schedules and not (old and old.allow_msg_schedules)
-        self._intake.writer.attach(self._lifetimes, self._scheduler if config.allow_msg_schedules else None)
+        scheduler = self._scheduler if config.allow_msg_schedules else None
+        self._share = self._share or Share(
+            usage_of(self._stream.jetstream), self._stream.log, config.storage, self._on_room_changed
+        )
+        self._share.update()
+        self._intake.writer.attach(self._share, self._lifetimes, scheduler)
         if not config.allow_msg_schedules:
             self._scheduler.stop()
         if has_new_ttls or has_new_schedules:
@@ -88,6 +97,8 @@ class Ingest:
         self._stop_following()
         for follower in list(self.followers):
             follower.on_lost()
+        if self._share is not None:
+            self._share.leave()
 
     def _look_through_log(self) -> None:
         if self._scan is not None:
@@ -107,7 +118,7 @@ class Ingest:
             self._mirror = Mirror(self._intake, config.mirror)
             self._mirror.start()
         if config.sources:
-            self._sources = Sources(self._intake, config.sources)
+            self._sources = Sources(self._intake, config.sources, self._positions)
             self._sources.start()
 
     def _stop_following(self) -> None:
@@ -122,10 +133,11 @@ class Ingest:
 
     @property
     def needs_every_message(self) -> bool:
-        """Whether a feature of the stream concerns plain messages, too."""
+        """Whether a feature of the stream concerns plain messages, too, or none may be stored."""
         config = self._stream.config
         return bool(
-            config.subject_transform
+            (self._share is not None and self._share.is_full)
+            or config.subject_transform
             or config.republish
             or config.allow_msg_counter
             or config.allow_msg_schedules
@@ -138,7 +150,13 @@ class Ingest:
     def sources_info(self) -> list[dict[str, Any]] | None:
         return self._sources.info() if self._sources is not None else None
 
+    def _on_room_changed(self) -> None:
+        sink = self._stream.sink
+        sink.direct = not (self.needs_every_message or self._stream.config.sealed)
+
     def after_commit(self) -> None:
+        if self._share is not None:
+            self._share.update()
         self._intake.writer.after_commit()
         self._lifetimes.arm()
         if self._mirror is not None:

@@ -26,6 +26,7 @@ from headrace.streams.api import Api, Request
 from headrace.streams.client_info import client_info
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.consumer_files import recover_consumers
+from headrace.streams.domain import DomainApi
 from headrace.streams.errors import StoreError
 from headrace.streams.files import (
     META,
@@ -80,6 +81,14 @@ class JetStream:
         return self.options.jetstream_strict
 
     @property
+    def api_total(self) -> int:
+        return self.account.api_total
+
+    @property
+    def api_errors(self) -> int:
+        return self.account.api_errors
+
+    @property
     def max_payload(self) -> int:
         return self.hub.max_payload
 
@@ -100,6 +109,9 @@ class JetStream:
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
             recover_consumers(stream)
+            stream.on_consumers_recovered()
+        if self.domain:
+            DomainApi(self.domain, self.client)
         self.api = Api(
             self,
             ROUTES,
@@ -139,8 +151,17 @@ class JetStream:
         stream = Stream(self, meta.config, meta.created, directory)
         for damage in stream.open():
             self.log.warn(f"Stream {name!r}: {damage}")
-        self.streams[name] = stream
+        self.add(stream)
         self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
+
+    def add(self, stream: Stream) -> None:
+        """From here on its name and its subjects are taken."""
+        self.streams[stream.name] = stream
+        self.account.take_subjects(stream.config)
+
+    def remove(self, stream: Stream) -> None:
+        del self.streams[stream.name]
+        self.account.leave_subjects(stream.config)
 
     def stream_directory(self, config: StreamConfig) -> str | None:
         """Where a stream is kept; None in memory. Raises StoreError for a name that is no directory's."""

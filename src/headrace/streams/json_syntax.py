@@ -6,11 +6,16 @@ a list of the brackets that are open, not a call stack, so that deep nesting can
 
 from __future__ import annotations
 
+import re
+
 MAX_DEPTH = 10_000
 SPACE = b" \t\r\n"
 DIGITS = b"0123456789"
 SHORT_ESCAPES = b'bfnrt\\/"'
 HEXADECIMAL = b"0123456789abcdefABCDEF"
+PLAIN_TEXT = re.compile(rb'[^"\\\x00-\x1f]*')
+MAX_STEPS = 60_000  # who sends a longer text is told less: the server has others to serve
+TOO_LONG = "invalid character in a long request"
 END_OF_TEXT = "unexpected EOF"
 
 
@@ -22,9 +27,13 @@ class _Reader:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self.place = 0
+        self.steps = 0
 
     def peek(self) -> int:
-        """The byte at hand; raises the end of the text."""
+        """The byte at hand; raises the end of the text, or of our patience."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise _Fault(TOO_LONG)
         if self.place >= len(self.text):
             raise _Fault(END_OF_TEXT)
         return self.text[self.place]
@@ -51,13 +60,17 @@ class _Reader:
 
     def string(self) -> None:
         self.place += 1
-        while (byte := self.peek()) != ord('"'):
+        while (byte := self.skip_plain_text()) != ord('"'):
             if byte < 0x20:
                 raise self.fail("in string")
             self.place += 1
-            if byte == ord("\\"):
-                self.escape()
+            self.escape()
         self.place += 1
+
+    def skip_plain_text(self) -> int:
+        match = PLAIN_TEXT.match(self.text, self.place)
+        self.place = match.end() if match else self.place
+        return self.peek()
 
     def escape(self) -> None:
         """What follows a backslash."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from headrace.engine.log import Log, Stored
     from headrace.streams.config import StreamConfig
 
+SLICE_MESSAGES = 2000  # at a time; then others have their turn
+RETRY_NANOSECONDS = NANOSECONDS
 _ALL = Filter(())
 
 
@@ -37,6 +39,7 @@ class Lifetimes:
         self._queue: list[tuple[int, int]] = []  # expiry time and sequence
         self._deadline = Deadline(self.run)
         self._max_age = 0
+        self._aged_seq = 0  # what is below it is gone, or never goes
         self._has_ttls = False
         self._marker_seconds = 0
 
@@ -46,6 +49,7 @@ class Lifetimes:
         self._max_age = config.max_age if has_own_ages(config) else 0
         if not self._has_ttls:
             self._queue.clear()
+        self._aged_seq = 0
         self._deadline.clear()
         self.arm()
 
@@ -54,11 +58,7 @@ class Lifetimes:
         self._queue.clear()
 
     def note_message(self, message: Stored) -> None:
-        try:
-            ttl = read_ttl(message.headers)
-        except ApiError:
-            return
-        self.note(message.seq, message.time, ttl)
+        self.note(message.seq, message.time, _read_ttl(message))
 
     def note(self, seq: int, time: int, ttl: int) -> None:
         """A message was stored that lives that many seconds."""
@@ -67,42 +67,48 @@ class Lifetimes:
             self._deadline.set(self._queue[0][0])
 
     def arm(self) -> None:
-        """Set the timer for the oldest message.
-
-        Call it whenever there may be one: the first is what counts.
-        """
+        """Set the timer for what is due next. Call it whenever there may be something new."""
         if self._queue:
             self._deadline.set(self._queue[0][0])
-        if self._max_age > 0 and self._log.count and not self._deadline.is_set:
-            self._deadline.set(self._log.first_time + self._max_age)
+        if self._max_age > 0 and not self._deadline.is_set:
+            message = self._log.next(self._aged_seq, _ALL)
+            if message is not None:
+                self._deadline.set(message.time + self._max_age)
 
     def run(self) -> None:
-        """Remove everything that is too old by now."""
+        """Remove what is too old by now; if that is much, the rest in a moment."""
         moment = now()
-        if self._max_age > 0:
-            self._expire_old(moment - self._max_age)
-        while self._queue and self._queue[0][0] <= moment:
-            _, seq = heapq.heappop(self._queue)
-            message = self._log.get(seq)
-            if message is not None:
-                self._expire(message)
-        self._log.commit()
-        self._arm_for_what_is_left()
+        try:
+            left = self._expire_aged(moment - self._max_age) if self._max_age > 0 else SLICE_MESSAGES
+            self._expire_ended(moment, left)
+            self._log.commit()
+        except OSError:  # of a log that cannot write at present
+            self._deadline.set(moment + RETRY_NANOSECONDS)
+            return
+        self.arm()
 
-    def _arm_for_what_is_left(self) -> None:
-        if self._queue:
-            self._deadline.set(self._queue[0][0])
-        if self._max_age > 0 and self._log.count:
-            # Messages that never expire stay in front: then look again after a while, not at once.
-            earliest = now() + min(self._max_age, NANOSECONDS)
-            self._deadline.set(max(self._log.first_time + self._max_age, earliest))
-
-    def _expire_old(self, oldest: int) -> None:
-        seq = self._log.first_seq
-        while (message := self._log.next(seq, _ALL)) is not None and message.time <= oldest:
-            seq = message.seq + 1
+    def _expire_aged(self, oldest: int) -> int:
+        """By max_age. Returns how many more messages may be looked at in this run."""
+        for left in range(SLICE_MESSAGES, 0, -1):
+            message = self._log.next(self._aged_seq, _ALL)
+            if message is None or message.time > oldest:
+                return left
             if not _never_expires(message):
                 self._expire(message)
+            self._aged_seq = message.seq + 1
+        return 0
+
+    def _expire_ended(self, moment: int, most: int) -> None:
+        """By their own TTL."""
+        for _ in range(most):
+            if not self._queue or self._queue[0][0] > moment:
+                return
+            time, seq = self._queue[0]
+            message = self._log.get(seq)
+            # A sequence that a failed write took back has become another message's.
+            if message is not None and _ends_at(message) == time:
+                self._expire(message)
+            heapq.heappop(self._queue)
 
     def _expire(self, message: Stored) -> None:
         if not self._marker_seconds or is_marker(message.headers) or not self._is_last(message):
@@ -138,7 +144,15 @@ def is_marker(block: bytes) -> bool:
 
 
 def _never_expires(message: Stored) -> bool:
+    return _read_ttl(message) == NEVER
+
+
+def _ends_at(message: Stored) -> int:
+    return message.time + _read_ttl(message) * NANOSECONDS
+
+
+def _read_ttl(message: Stored) -> int:
     try:
-        return read_ttl(message.headers) == NEVER
+        return read_ttl(message.headers)
     except ApiError:
-        return False
+        return 0

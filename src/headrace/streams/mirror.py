@@ -40,7 +40,10 @@ class Mirror:
         self._origin.after_own_commit()
 
     def info(self) -> dict[str, Any]:
-        return self._origin.info()
+        info = self._origin.info()
+        if not self._origin.was_looked_for:  # nats-server does not know it before, either
+            info.pop("filter_subject", None)
+        return info
 
     def _begin(self, origin: Stream) -> int:
         log, config = self._log, self._config

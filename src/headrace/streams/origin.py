@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.streams.config import StreamSource
     from headrace.streams.stream import Stream
 
+FIRST_DELAY_SECONDS = 0.1
 RETRY_SECONDS = 0.5
 SLICE_MESSAGES = 500  # read at a time; then others have their turn
 HEARTBEAT_NANOSECONDS = 1_000_000_000
@@ -63,10 +64,12 @@ class Origin:
         self._error: ApiError | None = None
         self._timer: asyncio.Handle | None = None
         self._is_reading = False
+        self.was_looked_for = False
         self._consumed: list[int] = []  # to tell the origin when they are on disk here
 
     def start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_soon(self._connect)
+        """Soon, but not at once: all streams of a start are there by then."""
+        self._timer = asyncio.get_running_loop().call_later(FIRST_DELAY_SECONDS, self._connect)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -122,6 +125,7 @@ class Origin:
 
     def _connect(self) -> None:
         self._timer = None
+        self.was_looked_for = True
         try:
             found = self._find()
         except ApiError as error:

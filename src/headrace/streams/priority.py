@@ -65,7 +65,7 @@ class Pins:
         if not request.group:
             return
         self.id = request.pin_id = random_id()
-        self.since = self._core.now()
+        self.since = self._core.time_of_day()
         self._fresh = request
         self._keep()
         self._core.advisories.pinned(request.group, self.id)

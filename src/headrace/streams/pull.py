@@ -17,6 +17,8 @@ from headrace.streams.pull_request import BadPull, PullRequest, check_limits, pa
 from headrace.streams.pull_status import idle_heartbeat, status, status_with_rest
 
 SECOND = 1_000_000_000
+GATHERING_TIME = 1_000_000
+"""Nanoseconds that a prioritized request waits for others; clients write theirs one by one."""
 MANY_MESSAGES = 64
 TURN = 16
 """Requests take turns message by message; where many messages wait for each of them, in larger steps."""
@@ -32,6 +34,7 @@ class PullDelivery:
         self.queue.last_active = core.now()
         self.pins = Pins(core)
         self._last_expiry = 0
+        self._is_scheduled = False
 
     @property
     def num_waiting(self) -> int:
@@ -61,6 +64,15 @@ class PullDelivery:
         self.queue.add(request)
         if request.due:
             core.alarm.advance("pull", request.due)
+        # requests that came together are served together: their priorities decide, not their order
+        if self.queue.prioritized:
+            core.alarm.advance("serve", now + GATHERING_TIME)
+        elif not self._is_scheduled:
+            self._is_scheduled = True
+            core.later(self._pump_later)
+
+    def _pump_later(self) -> None:
+        self._is_scheduled = False
         self.pump()
 
     def _check_no_wait(self, request: PullRequest, now: int) -> None:
@@ -211,8 +223,10 @@ class PullDelivery:
             self._core.send_status(request.reply, idle_heartbeat(cursor.delivered_seq, cursor.next_seq - 1))
             request.heartbeat_due = now + request.heartbeat
 
-    def release_all(self) -> None:
-        """The consumer is deleted."""
+    def release_all(self, *, deleted: bool) -> None:
+        """The consumer is deleted, or the server stops."""
         for request in self.queue:
-            self._core.send_status(request.reply, status(409, "Consumer Deleted"))
+            rest = status_with_rest(409, "Server Shutdown", request.batch, request.max_bytes)
+            headers = status(409, "Consumer Deleted") if deleted else rest
+            self._core.send_status(request.reply, headers)
         self.queue.clear()

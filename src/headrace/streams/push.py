@@ -6,6 +6,8 @@ control, the rate limit, the original timing. Each of them calls `pump` when it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.streams import headers as header_block
 from headrace.streams.acks import Acks
 from headrace.streams.consumer_core import Core
@@ -14,6 +16,7 @@ from headrace.streams.consumer_source import NO_LIMIT, Source
 from headrace.streams.pull_status import idle_heartbeat
 from headrace.streams.push_flow import FlowControl
 from headrace.streams.push_rate import RateLimit
+from headrace.streams.push_watch import has_subscriber, unwatch, watch
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 
@@ -25,6 +28,8 @@ class PushDelivery:
         self._replay = replay
         self._burst = burst
         self.is_active = False
+        self.on_active: Callable[[bool], None] = lambda is_active: None
+        """Is told when the deliver subject gains or loses its subscribers."""
         self.flow = FlowControl(core.stream, core.name) if core.config.flow_control else None
         self._rate: RateLimit | None = None
         self.configure()
@@ -36,31 +41,26 @@ class PushDelivery:
         self._subject = self._core.config.deliver_subject.encode()
 
     def start(self) -> None:
-        self._core.client.watch_interest(self._subject, self._on_interest)
+        watch(self._core.client, self._subject, self._on_interest)
         self.is_active = self._has_interest()
         self._schedule_heartbeat()
 
     def stop(self) -> None:
-        self._core.client.unwatch_interest(self._subject)
+        unwatch(self._core.client, self._subject, self._on_interest)
         self.is_active = False
 
     def _has_interest(self) -> bool:
-        """A consumer with a deliver group delivers only to that queue group."""
-        group = self._core.config.deliver_group.encode()
-        if not group:
-            return self._core.client.has_interest(self._subject)
-        _, groups = self._core.client.interest.match(self._subject)
-        return any(member.queue == group for members in groups for member in members[:1])
+        return has_subscriber(self._core.client, self._subject, self._core.config.deliver_group.encode())
 
-    def _on_interest(self, _: bool) -> None:
-        was_active, self.is_active = self.is_active, self._has_interest()
-        if self.is_active != was_active:
-            self.on_active(self.is_active)
+    def _on_interest(self) -> None:
+        self._look_for_subscribers()
         if self.is_active:
             self.pump()
 
-    def on_active(self, is_active: bool) -> None:
-        """Replaced by whoever wants to know."""
+    def _look_for_subscribers(self) -> None:
+        was_active, self.is_active = self.is_active, self._has_interest()
+        if self.is_active != was_active:
+            self.on_active(self.is_active)
 
     def pump(self) -> None:
         """Deliver as much as can be."""
@@ -88,7 +88,7 @@ class PushDelivery:
             messages, size = self._deliver_batch(budget)
         self._replay.note_delivery()
         if core.cursor.unwanted:
-            self._on_interest(False)
+            self._look_for_subscribers()
             return False
         self._note(messages, size)
         return messages > 0 and not core.cursor.blocked

@@ -54,13 +54,11 @@ class Republisher:
         start = block[:-2] if block else b"NATS/1.0\r\n"
         block = start + b"\r\n".join(fields) + b"\r\n\r\n"
         payload = b"" if self._headers_only else publication.payload
+        while self._waiting and self._waiting[-1][0] >= seq:
+            self._waiting.pop()  # a failed write has taken it back
         self._waiting.append((seq, target, block, payload))
 
     def publish(self, committed_seq: int) -> None:
         while self._waiting and self._waiting[0][0] <= committed_seq:
             _, target, block, payload = self._waiting.popleft()
             self._client.publish(target, payload, headers=block)
-
-    def drop(self) -> None:
-        """What waits is not on disk and will not be."""
-        self._waiting.clear()

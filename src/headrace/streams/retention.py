@@ -8,22 +8,18 @@ only: a work queue keeps work for whoever comes), when a consumer goes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log
+from headrace.streams.consumer import Consumer
 
 EVERYTHING = Filter(())
-
-
-class Reader(Protocol):
-    def needs(self, seq: int, subject: bytes) -> bool: ...
 
 
 class Retention:
     """Decides for one stream. Removals are not committed here."""
 
-    def __init__(self, log: Log, consumers: Mapping[str, Reader]) -> None:
+    def __init__(self, log: Log, consumers: Mapping[str, Consumer]) -> None:
         self._log = log
         self._consumers = consumers
         self._policy = "limits"
@@ -39,6 +35,19 @@ class Retention:
     def recovered(self, policy: str) -> None:
         self._policy = policy
         self._checked_seq = self._log.last_seq
+
+    def on_recovered_consumers(self) -> bool:
+        """Remove what was acknowledged before the server ended but not yet removed. Whether there was any."""
+        if self._policy == "limits" or not self._consumers:
+            return False
+        end = max(consumer.core.cursor.next_seq for consumer in self._consumers.values())
+        done: list[int] = []
+        seq = self._log.first_seq
+        while (message := self._log.next(seq, EVERYTHING)) and message.seq < end:
+            if self._is_done(message.seq, message.subject):
+                done.append(message.seq)
+            seq = message.seq + 1
+        return self._log.remove_many(done) > 0
 
     def on_stored(self) -> bool:
         """Messages have come. Remove those that nobody is interested in; whether there were any."""
@@ -77,6 +86,13 @@ class Retention:
             found.append(message.seq)
             seq = message.seq + 1
         return found
+
+    def _is_done(self, seq: int, subject: bytes) -> bool:
+        """Whether somebody had it, and nobody needs it. In a work queue, what nobody had waits."""
+        if self._is_needed(seq, subject):
+            return False
+        readers = self._consumers.values()
+        return self._policy == "interest" or any(one.core.cursor.filter.matches(subject) for one in readers)
 
     def _is_stored_and_needed(self, seq: int) -> bool:
         message = self._log.get(seq)

@@ -37,17 +37,22 @@ def check_rollup(rollup: str, config: StreamConfig, *, is_sourced: bool) -> None
 
 
 def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
-    """The sequences of a subject's messages but the last `keep`, those that are not on disk yet included."""
-    state = log.subject_state(subject)
-    if state is None or state[0] <= keep:
-        return []
-    _, seq, last = state
+    """The sequences of a subject's messages but the last `keep`, those that are not on disk yet included.
+
+    A message can be published on a subject with a wildcard in it; its rollup then means all that it matches.
+    """
     wanted = Filter((subject,))
+    seq, last = log.first_seq, log.last_seq
+    if wanted.literal:
+        state = log.subject_state(subject)
+        if state is None or state[0] <= keep:
+            return []
+        _, seq, last = state
     found: list[int] = []
     while (message := log.next(seq, wanted)) is not None:
         found.append(message.seq)
         seq = message.seq + 1
     for pending in map(log.get, range(max(log.committed_seq + 1, seq), last + 1)):
-        if pending is not None and pending.subject == subject:
+        if pending is not None and wanted.matches(pending.subject):
             found.append(pending.seq)
     return found[: len(found) - keep]

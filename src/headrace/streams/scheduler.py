@@ -87,7 +87,8 @@ class Scheduler:
 
     def _fire(self, seq: int, subject: bytes, time: int) -> None:
         message = self._log.get(seq)
-        publication = None if message is None else self._publication(message, time)
+        is_there = message is not None and message.subject == subject
+        publication = self._publication(message, time) if message is not None and is_there else None
         if publication is None:  # purged, or deleted
             self._schedules.pop(subject, None)
             return

@@ -114,10 +114,9 @@ class Source:
 class Sources:
     """All sources of a stream."""
 
-    def __init__(self, intake: Intake, configs: list[StreamSource]) -> None:
-        self._intake = intake
-        self._positions = Positions(intake.log, intake.stream.directory)
-        self._sources = [Source(intake, config, self._positions) for config in configs]
+    def __init__(self, intake: Intake, configs: list[StreamSource], positions: Positions) -> None:
+        self._positions = positions
+        self._sources = [Source(intake, config, positions) for config in configs]
 
     def start(self) -> None:
         self._positions.recover({source.index_name for source in self._sources})

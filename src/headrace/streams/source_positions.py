@@ -53,12 +53,16 @@ class Positions:
         self._changed = True
 
     def recover(self, wanted: set[str]) -> None:
-        """Read the file, then the messages that are newer; without a file, as many as it takes."""
-        saved = self._load()
+        """Find those of these sources that are not known: in the file, and in the messages that are newer.
+
+        Without a file, as many messages are read as it takes.
+        """
+        wanted = wanted - self._positions.keys()
+        saved = self._load() if wanted else None
         if saved is None or saved.last_seq > self._log.last_seq:
-            self._search_backwards(set(wanted))
+            self._search_backwards(wanted)
             return
-        self._positions = {name: saved.positions[name] for name in wanted & saved.positions.keys()}
+        self._positions |= {name: saved.positions[name] for name in wanted & saved.positions.keys()}
         seq = saved.last_seq + 1
         while (message := self._log.next(seq, _ALL)) is not None:
             found = parse_header(message.headers)

@@ -85,6 +85,11 @@ class Stream:
         self._configure()
         self._subscribe()
 
+    def on_consumers_recovered(self) -> None:
+        """All consumers that it had are there again."""
+        if self._retention.on_recovered_consumers():
+            self.log.commit()
+
     def stop(self) -> None:
         """End everything; the log is left to `close`."""
         self.is_started = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,29 +107,32 @@ def create_stream(jetstream: JetStream, request: Request) -> Fields | Awaitable[
 
 
 async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
-    created = jetstream.now()
     try:
         directory = jetstream.stream_directory(config)
-        stream = Stream(jetstream, config, created, directory)
+        if directory and os.path.isdir(directory) and not is_leftover(directory):
+            raise StoreError(f"{directory} holds a stream that could not be read")
+        stream = Stream(jetstream, config, jetstream.now(), directory)
     except (StoreError, OSError) as error:
         raise _store_failed(jetstream, config, error) from None
-    jetstream.streams[config.name] = stream  # from here on the name and the subjects are taken
+    jetstream.add(stream)
     try:
         if directory:
-            await in_thread(_write_new, directory, config, created)
+            await in_thread(_write_new, directory, config, stream.created)
         stream.open()
         stream.start(is_new=True)
-    except (StoreError, OSError) as error:
-        del jetstream.streams[config.name]
-        raise _store_failed(jetstream, config, error) from None
+    except BaseException as error:
+        jetstream.remove(stream)
+        if directory:
+            await in_thread(remove_tree, directory)  # it must not be there after the next start
+        if isinstance(error, StoreError | OSError):
+            raise _store_failed(jetstream, config, error) from None
+        raise
     jetstream.announce(stream, "create")
     return _created(stream)
 
 
 def _write_new(directory: str, config: StreamConfig, created: int) -> None:
-    """The meta file comes last: without it there is no stream. Raises StoreError, OSError."""
-    if os.path.isdir(directory) and not is_leftover(directory):
-        raise StoreError(f"{directory} holds a stream that could not be read")
+    """The meta file comes last: without it there is no stream. Raises OSError."""
     make_directory(os.path.join(directory, MESSAGES))
     write_meta(directory, config, created)
 
@@ -186,6 +190,7 @@ async def _update(jetstream: JetStream, stream: Stream, config: StreamConfig) ->
             await in_thread(write_meta, stream.directory, config, stream.created)
         except OSError as error:
             raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
+    jetstream.account.take_subjects(config, stream.config)
     stream.update(config)
     jetstream.announce(stream, "modify")
     await stream.committed()
@@ -284,23 +289,26 @@ def delete_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
 
 
 async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
-    del jetstream.streams[stream.name]
+    jetstream.remove(stream)
     stream.delete_consumers()
     stream.stop()
     if stream.directory is None:
         stream.log.destroy()
     else:
+        # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
+        with suppress(ApiError):
+            await stream.committed()
+        stream.log.abandon()
         try:
-            await in_thread(_retire, stream, stream.directory)
+            await in_thread(_remove_files, stream.directory, stream.name)
         except OSError as error:
             raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     jetstream.announce(stream, "delete")
     return {"success": True}
 
 
-def _retire(stream: Stream, directory: str) -> None:
-    stream.close()
-    remove_tree(retire_directory(directory, stream.name))
+def _remove_files(directory: str, name: str) -> None:
+    remove_tree(retire_directory(directory, name))
 
 
 # -- what this server does not do

@@ -16,6 +16,7 @@ from headrace.streams.account import Account
 from headrace.streams.config import Placement, StreamConfig
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
+from headrace.streams.subject_tree import STEPS, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping
 
@@ -194,6 +195,9 @@ def check_subjects(config: StreamConfig) -> None:
         if not config.mirror and not config.sources:
             config.subjects = [config.name]
         return
+    tree = SubjectTree(steps=STEPS)
+    for place, subject in enumerate(config.subjects):
+        tree.add(subject, str(place))
     seen: set[str] = set()
     for place, subject in enumerate(config.subjects):
         if not grammar.is_valid_subject(subject):
@@ -207,9 +211,9 @@ def check_subjects(config: StreamConfig) -> None:
                 raise invalid("capturing all subjects requires replicas of 1")
         if not config.no_ack:
             check_namespaces(subject)
-        for other in config.subjects[place + 1 :]:
-            if grammar.overlap(other, subject):
-                raise invalid(f'subject "{subject}" overlaps with "{other}"')
+        if tree.overlaps(subject, but=str(place)):  # a later one; an earlier one would have been noticed
+            other = next(each for each in config.subjects[place + 1 :] if grammar.overlap(each, subject))
+            raise invalid(f'subject "{subject}" overlaps with "{other}"')
         seen.add(subject)
 
 

@@ -6,7 +6,6 @@ from headrace.streams.account import Account
 from headrace.streams.config import StreamConfig
 from headrace.streams.errors import api_error
 from headrace.streams.stream_rules import check_discard_per_subject, check_stream_config, invalid
-from headrace.subjects import grammar
 
 
 def check_update(
@@ -54,9 +53,5 @@ def check_single_server(config: StreamConfig) -> None:
 
 def check_overlap(config: StreamConfig, account: Account) -> None:
     """Raises ApiError if another stream takes some of the same subjects."""
-    for name, other in account.configs().items():
-        if name == config.name:
-            continue
-        for subject in config.subjects:
-            if any(grammar.overlap(subject, taken) for taken in other.subjects):
-                raise api_error("stream_subject_overlap")
+    if any(account.subjects.overlaps(subject, but=config.name) for subject in config.subjects):
+        raise api_error("stream_subject_overlap")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.streams.publication import Publication
     from headrace.streams.scheduler import Scheduler
     from headrace.streams.stream import Stream
+    from headrace.streams.usage import Share
 
 _REFUSALS = {
     "max_msgs": "maximum messages exceeded",
@@ -41,14 +42,16 @@ class Writer:
         self._republisher: Republisher | None = None
         self._lifetimes: Lifetimes | None = None
         self._scheduler: Scheduler | None = None
+        self._share: Share | None = None
 
     def configure(self) -> None:
         stream = self._stream
         wanted = stream.config.republish
         self._republisher = Republisher(wanted, stream.name, stream.jetstream.client) if wanted else None
 
-    def attach(self, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
-        """Who wants to know of each stored message."""
+    def attach(self, share: Share, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
+        """What there is room for, and who wants to know of each stored message."""
+        self._share = share
         self._lifetimes = lifetimes
         self._scheduler = scheduler
 
@@ -58,6 +61,7 @@ class Writer:
 
     def store(self, publication: Publication) -> int:
         """The message's sequence. Raises ApiError if the stream does not take it."""
+        self.check_room()
         publication.ttl = read_ttl(publication.headers)
         publication.headers, publication.ttl = raise_to_marker(
             publication.headers, publication.ttl, self._stream.config
@@ -75,6 +79,11 @@ class Writer:
         if self._republisher is not None and target:
             self._republisher.note(publication, target, seq, time, last_seq)
         return seq
+
+    def check_room(self) -> None:
+        """Raises ApiError if the server's memory or disk is used up."""
+        if self._share is not None and self._share.is_full:
+            raise api_error("insufficient_resources")
 
     def _append(self, publication: Publication, time: int) -> int:
         arguments = (publication.subject, publication.headers, publication.payload, time, publication.seq)

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from headrace.bench.failure import BenchError
 from headrace.bench.servers import Process, Running, Server
 from headrace.bench.workloads.stream_publish import StreamPublish, publish_to_stream
-from headrace.bench.workloads.stream_recovery import IN_FLIGHT, STALL_SECONDS, STREAM, await_stream
+from headrace.bench.workloads.stream_recovery import (
+    IN_FLIGHT,
+    STALL_SECONDS,
+    STOP_SECONDS,
+    STREAM,
+    await_stream,
+)
 from headrace.bench.workloads.workload import Conducted, Sample
 
 SETTLE_SECONDS = 3.0
@@ -63,7 +69,9 @@ class StreamMemory:
             value = (_resident(process) - empty) / self.messages
             extra = {"messages stored per second": self.messages / run.seconds}
             sample = Sample(value, run.seconds, run.generator_cpu_share, extra=extra)
-            return sample, empty, process.cpu_seconds(), process.peak_rss_bytes()
+            cost = process.cpu_seconds(), process.peak_rss_bytes()
+            started.stop_cleanly(STOP_SECONDS)
+            return sample, empty, *cost
         except BenchError as error:
             raise started.explain(error) from error
         finally:

@@ -21,6 +21,7 @@ from headrace.bench.workloads.workload import Conducted, Sample
 
 STREAM = "recovery"
 ANSWER_SECONDS = 120.0
+STOP_SECONDS = 60.0  # a stop that is cut short would make the next start a recovery
 POLL_SECONDS = 0.001
 IN_FLIGHT = 4096
 STALL_SECONDS = 60.0
@@ -48,6 +49,7 @@ class StreamRecovery:
             process, facts = await_stream(started, STREAM)
             seconds = time.perf_counter() - began
             cost = process.cpu_seconds(), process.peak_rss_bytes()
+            started.stop_cleanly(STOP_SECONDS)
         except BenchError as error:
             raise started.explain(error) from error
         finally:
@@ -95,6 +97,7 @@ class StreamRecovery:
                 publish_to_stream(plan, address, ready.facts.last + 1)
             if kill:
                 started.kill()
+            started.stop_cleanly(STOP_SECONDS)
             return ready.facts.messages + messages
         except BenchError as error:
             raise started.explain(error) from error

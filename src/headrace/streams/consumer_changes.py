@@ -1,0 +1,83 @@
+"""What happens to a consumer when its configuration, its place or its stream changes under it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumer_idle import stamp_threshold
+from headrace.streams.consumer_start import make_filter
+from headrace.streams.push import PushDelivery
+
+if TYPE_CHECKING:
+    from headrace.streams.consumer import Consumer
+
+
+def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
+    """Take over a configuration that was checked against the old one."""
+    core, old = consumer.core, consumer.core.config
+    if config.inactive_threshold != old.inactive_threshold:
+        stamp_threshold(config)
+    if isinstance(consumer.delivery, PushDelivery):
+        _change_delivery(consumer, consumer.delivery, config)
+    core.config = config
+    core.cursor.headers_only = config.headers_only
+    if config.inactive_threshold != old.inactive_threshold:
+        consumer.idleness.configure()
+    if core.ledger.pending and config.ack_wait != old.ack_wait:
+        consumer.redelivery.check()
+    if config.pause_until != old.pause_until:
+        consumer.schedule_pause()
+        core.advisories.paused(core.pause_until)
+    new_filter = make_filter(config)
+    if new_filter.patterns != make_filter(old).patterns:
+        core.log.remove_watcher(core.cursor)
+        core.cursor.filter = new_filter
+        core.log.add_watcher(core.cursor)
+        consumer.stream.on_consumer_gone()  # it may have been the only one that wanted some messages
+    consumer.delivery.pump()
+
+
+def _change_delivery(consumer: Consumer, delivery: PushDelivery, config: ConsumerConfig) -> None:
+    core, old = consumer.core, consumer.core.config
+    has_moved = config.deliver_subject != old.deliver_subject
+    if has_moved:
+        consumer.redelivery.expire_all()  # whoever listens there has seen nothing of it
+        delivery.stop()
+    core.config = config
+    if has_moved or config.rate_limit_bps != old.rate_limit_bps:
+        delivery.configure()
+    if has_moved:
+        delivery.start()
+
+
+def begin_at(consumer: Consumer, seq: int) -> None:
+    """Start anew at that sequence."""
+    core = consumer.core
+    core.ledger.start(seq - 1)
+    consumer.source.start_list.clear()
+    core.log.remove_watcher(core.cursor)
+    core.cursor.next_seq = seq
+    core.cursor.delivered_seq = 0
+    core.log.add_watcher(core.cursor)
+    core.changed()
+    consumer.stream.on_consumer_gone()
+    consumer.delivery.pump()
+
+
+def forget_removed(consumer: Consumer) -> None:
+    """Messages were purged or deleted: what was pending of them is done with."""
+    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
+    gone = [seq for seq in ledger.pending if log.get(seq) is None]
+    for seq in gone:
+        ledger.acknowledge(seq)
+        ledger.last_ack = core.now()
+    for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
+        del ledger.redelivered[seq]
+    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
+    if not ledger.pending and log.first_seq:
+        ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
+        ledger.close_gap()
+    core.changed()
+    if gone:
+        consumer.delivery.pump()

@@ -1,0 +1,85 @@
+"""Which subjects are taken: finds overlaps among many subjects without comparing every one with every other.
+
+A tree of tokens; wildcards are tokens like others. To find what overlaps a subject, follow its tokens: a
+literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search.
+Subjects that are made to be slow (many wildcards, few overlaps) would still take long, and the whole
+server with them, so a search gives up after some steps; a configuration that needs more is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.streams.errors import api_error
+
+STEPS = 1_000_000
+END = ""  # the key of what ends at a node; no token is empty
+
+
+class SubjectTree:
+    """Subjects and whose they are. `steps` is how much all searches together may take; None: no limit."""
+
+    def __init__(self, steps: int | None = None) -> None:
+        self._root: dict[str, Any] = {}
+        self._steps = steps
+
+    def add(self, subject: str, owner: str) -> None:
+        node = self._root
+        for token in subject.split("."):
+            node = node.setdefault(token, {})
+        node.setdefault(END, set()).add(owner)
+
+    def discard(self, subject: str, owner: str) -> None:
+        path: list[tuple[dict[str, Any], str]] = []
+        node = self._root
+        for token in subject.split("."):
+            if token not in node:
+                return
+            path.append((node, token))
+            node = node[token]
+        owners = node.get(END, set())
+        owners.discard(owner)
+        if not owners:
+            node.pop(END, None)
+        for parent, token in reversed(path):
+            if parent[token]:
+                break
+            del parent[token]
+
+    def overlaps(self, subject: str, *, but: str = "") -> bool:
+        """Whether somebody else than `but` has a subject that can match the same. May raise ApiError."""
+        tokens = subject.split(".")
+        to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
+        while to_visit:
+            node, depth = to_visit.pop()
+            if self._steps is not None:
+                self._steps -= 1
+                if self._steps < 0:
+                    raise api_error("stream_invalid_config", err="too many subjects with wildcards")
+            if depth == len(tokens):
+                if any(owner != but for owner in node.get(END, ())):
+                    return True
+                continue
+            token = tokens[depth]
+            if token == ">":
+                if _has_owner(node, but):
+                    return True
+                continue
+            if ">" in node and any(owner != but for owner in node[">"].get(END, ())):
+                return True
+            if token == "*":
+                to_visit += [(node[key], depth + 1) for key in node if key not in (END, ">")]
+            else:
+                to_visit += [(node[key], depth + 1) for key in (token, "*") if key in node]
+        return False
+
+
+def _has_owner(node: dict[str, Any], but: str) -> bool:
+    """Whether below the node somebody else than `but` has a subject."""
+    to_visit = [child for key, child in node.items() if key != END]
+    while to_visit:
+        child = to_visit.pop()
+        if any(owner != but for owner in child.get(END, ())):
+            return True
+        to_visit += [grandchild for key, grandchild in child.items() if key != END]
+    return False
