@@ -33,6 +33,7 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
         ),
         ({"startingTimestamp": "0", "startingOffsets": "latest"}, "are both given; leave one of them out"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
+        ({"subject": "a..b"}, "`subject` 'a..b' is none; tokens with dots between"),
         ({"minPartitions": "0"}, "`minPartitions` must be a whole number, 1 or more, not '0'"),
         ({"includeHeaders": "yes"}, "`includeHeaders` must be true or false, not 'yes'"),
         (

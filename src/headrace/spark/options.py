@@ -15,6 +15,7 @@ from typing import Any
 from headrace.spark import option_values as values
 from headrace.spark.failure import DataSourceError
 from headrace.spark.option_values import EARLIEST, LATEST, Start
+from headrace.subjects.grammar import has_wildcard, is_valid_subject
 
 DEFAULT_SERVERS = ("nats://127.0.0.1:4222",)
 DEFAULT_MAX_IN_FLIGHT = 4096
@@ -156,7 +157,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
                 hint="for several subjects, give the DataFrame a column `subject`",
             )
     subject = next(iter(found["subject"]), "")
-    if "*" in subject.split(".") or ">" in subject.split("."):
+    if has_wildcard(subject):
         raise DataSourceError(f"`subject` {subject} has a wildcard", hint="publish to a subject without one")
     return WriteOptions(
         connection=_connection(found),
@@ -168,7 +169,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
-    found = {option.name: option.default for option in OPTIONS}
+    found: dict[str, Any] = {option.name: option.default for option in OPTIONS}
     for key, text in given.items():
         if key.lower() in IGNORED:
             continue
@@ -183,6 +184,12 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
         except ValueError as error:
             shown = "" if option.name == "nats.password" else f", not {text!r}"
             raise DataSourceError(f"`{option.name}` {error}{shown}") from None
+    for subject in found["subject"]:
+        if not is_valid_subject(subject):
+            raise DataSourceError(
+                f"`subject` {subject!r} is none",
+                hint="tokens with dots between, no blanks, `>` only at the end",
+            )
     return found
 
 

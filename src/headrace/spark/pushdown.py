@@ -34,6 +34,7 @@ from pyspark.sql.datasource import (
 from headrace.spark.batch_reader import BatchReader
 from headrace.spark.offsets import Range
 from headrace.spark.options import ReadOptions
+from headrace.subjects.grammar import is_valid_publish_subject, matches
 
 # A table's times have microseconds, a stream's nanoseconds: all of one microsecond are the same time.
 NANOSECONDS_PER_MICROSECOND = 1_000
@@ -92,11 +93,17 @@ class PushdownReader(BatchReader):
         wanted = _words(condition)
         if wanted is None and isinstance(condition, StringStartsWith) and condition.value.endswith("."):
             # A pattern cannot be intersected with others, so it is used only where it is alone.
-            if self._subjects is None and not self.options.subjects and _is_plain(condition.value[:-1]):
+            if (
+                self._subjects is None
+                and not self.options.subjects
+                and is_valid_publish_subject(condition.value[:-1])
+            ):
                 self._subjects = {f"{condition.value}>"}
-        elif wanted is not None and all(map(_is_plain, wanted)):
+        elif wanted is not None and all(map(is_valid_publish_subject, wanted)):
             patterns = self.options.subjects if self._subjects is None else self._subjects
-            self._subjects = {word for word in wanted if not patterns or _matches_any(word, patterns)}
+            self._subjects = {
+                word for word in wanted if not patterns or any(matches(word, pattern) for pattern in patterns)
+            }
 
 
 NARROW: dict[str, Callable[[PushdownReader, Filter], None]] = {
@@ -154,20 +161,3 @@ def _words(condition: Filter) -> set[str] | None:
     if isinstance(condition, In) and all(isinstance(value, str) for value in condition.value):
         return set(condition.value)
     return None
-
-
-def _is_plain(subject: str) -> bool:
-    """Whether this can be used as a filter: a subject without wildcards and empty tokens."""
-    return all(token and token not in ("*", ">") and not token.isspace() for token in subject.split("."))
-
-
-def _matches_any(subject: str, patterns: Iterable[str]) -> bool:
-    return any(_matches(subject.split("."), pattern.split(".")) for pattern in patterns)
-
-
-def _matches(tokens: list[str], pattern: list[str]) -> bool:
-    if pattern[-1:] == [">"]:
-        return len(tokens) >= len(pattern) and _matches(tokens[: len(pattern) - 1], pattern[:-1])
-    return len(tokens) == len(pattern) and all(
-        want in ("*", token) for token, want in zip(tokens, pattern, strict=True)
-    )
