@@ -52,7 +52,7 @@ class DirectGet:
     # -- requests
 
     def _once_committed(self, handler: Handler) -> Handler:
-        """What was published before a request is part of its answer, and nobody sees what may be lost again."""
+        """What was published before a request is part of its answer; nobody sees what may be lost again."""
 
         def handle(message: InboxMessage) -> None:
             if self._log.committed_seq == self._log.last_seq:
