@@ -194,7 +194,7 @@ def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
 def test_the_streams_of_the_readme_print_what_it_says(tmp_path: Path) -> None:
     text = section((ROOT / "README.md").read_text(), "## Streams")
     (script,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    (shown,) = re.findall(r"^```\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (shown,) = re.findall(r"^prints\n\n```\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     with running_server("headrace", flags=["-js", "-sd", str(tmp_path)]) as server:
         script = script.replace("nats.connect()", f"nats.connect('nats://{server.host}:{server.port}')")
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,13 @@ class Streams:
         publisher = self.client.publisher(stream=name)
         publisher.publish(subject, pa.array([str(number).zfill(size) for number in range(1, rows + 1)]))
         publisher.flush()
+
+    def await_messages(self, name: str, count: int) -> None:
+        """For those that were sent without asking for an acknowledgement."""
+        deadline = time.monotonic() + 10
+        while self.client.stream_info(name).messages < count:
+            assert time.monotonic() < deadline, f"{count} messages did not arrive"
+            time.sleep(0.01)
 
     def delete_message(self, name: str, seq: int) -> None:
         self.api(f"STREAM.MSG.DELETE.{name}", seq=seq)

@@ -55,7 +55,8 @@ def test_urls_that_make_no_sense(servers: str | list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"INFO no json\r\n", b"PING\r\n", b"INFO []\r\n"]
+    "greeting",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"INFO no json\r\n", b"PING\r\n", b"INFO []\r\n", b"INFO {}\r\n"],
 )
 def test_something_that_is_no_nats_server(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -136,6 +136,7 @@ def test_header_blocks_that_are_odd_are_read_as_far_as_they_make_sense(
     name = streams.create()
     block = b"NATS/1.0\r\nno colon\r\n: no key\r\ngood:  value \r\nraw: \xff\xfe\r\n\r\n"
     send_raw(server.host, server.port, b"HPUB s.a %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block))
+    streams.await_messages(name, 1)
     assert read(client, name)["headers"].to_pylist() == [
         [{"key": "good", "value": "value"}, {"key": "raw", "value": "��"}]
     ]
@@ -146,6 +147,7 @@ def test_subjects_that_are_not_utf8_get_replacement_characters_and_payloads_stay
 ) -> None:
     name = streams.create()
     send_raw(server.host, server.port, b"PUB s.\xff\xfe 3\r\n\xff\x00\n\r\nPUB s.\xc3\xa4 0\r\n\r\n")
+    streams.await_messages(name, 2)
     table = read(client, name)
     assert table["subject"].to_pylist() == ["s.��", "s.ä"]
     assert table["data"].to_pylist() == [b"\xff\x00\n", b""]
@@ -309,3 +311,12 @@ def test_overlapping_filters_are_the_servers_error(client: Client, streams: Stre
     streams.fill(name, 5)
     with pytest.raises(ApiError, match="overlap"):
         read(client, name, subjects=["s.>", "s.a"])
+
+
+def test_a_message_that_the_stream_counts_can_be_read(client: Client, streams: Streams) -> None:
+    """Also right after it was published: who reads up to `last_seq` must not miss what is being stored."""
+    name = streams.create()
+    for _ in range(100):
+        client.publish_many("s.a", pa.array(["x"] * 50))
+        last = client.stream_info(name).last_seq
+        assert sum(batch.num_rows for batch in client.fetch_range(name, 1, last)) == last

@@ -83,6 +83,14 @@ authorization {users: []}
 authorization {SECRET: x, user: a, password: $SECRET}
 authorization {password: only}
 no_auth_user: someone
+accounts {}
+accounts {A {users: [{user: a}]}}
+accounts {A {users: [{user: a, password: b}], jetstream: enabled}}
+accounts {A {users: [], jetstream: false}}
+accounts {A {users: [{user: a}], jetstream {max_mem: 64MB, max_file: 1G, max_bytes_required: true, streams: -1}}}
+accounts {A {users: [{user: a}], jetstream {disk: 5, mem_max_stream_bytes: 5, cluster_traffic: owner}}}
+accounts {A {users: [{user: a}]}, $SYS {}}
+accounts {A {users: [{user: a}]}}\nauthorization {timeout: 5}
 debug: yes\ntrace: off\nlogtime: ON
 logtime_utc: true
 trace_verbose: false
@@ -191,6 +199,19 @@ authorization {timeout: true}
 authorization {timeout: 61}
 authorization {timeout: 1m}
 no_auth_user: 5
+accounts {A: 5}
+accounts {$G {}}
+accounts {A {nosuch: 5}}
+accounts {A {users: 5}}
+accounts {A {users: [{user: a}, {user: a}]}}
+accounts {A {users: [{user: a}], jetstream: maybe}}
+accounts {A {users: [{user: a}], jetstream: 5}}
+accounts {A {users: [{user: a}], jetstream {nosuch: 5}}}
+accounts {A {users: [{user: a}], jetstream {max_mem: "1G"}}}
+accounts {A {users: [{user: a}], jetstream {max_bytes: 5}}}
+accounts {A {users: [{user: a}], jetstream {cluster_traffic: x}}}
+accounts {A {users: [{user: a}]}}\nauthorization {user: b, password: c}
+authorization {token: c}\naccounts {A {users: [{user: a}]}}
 debug: "true"
 logtime: 1
 log_size_limit: x

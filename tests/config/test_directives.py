@@ -228,6 +228,8 @@ def test_every_reader_sets_only_options_that_exist() -> None:
         (Options(token="x"), True, True),
         (Options(users=()), True, False),
         (Options(users=(User("a", "b"),)), True, True),
+        (Options(users=(User("a"),)), True, True),
+        (Options(users=(User("a", "$2a$11$abc"),)), True, False),
     ],
 )
 def test_when_clients_must_authenticate(options: Options, required: bool, plaintext: bool) -> None:

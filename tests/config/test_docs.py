@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from headrace.config.accounts import ACCOUNT_JETSTREAM
 from headrace.config.directives import DIRECTIVES
 from headrace.config.flags import FLAGS
 from headrace.config.jetstream import BATCH_LIMITS, FIELDS, LIMITS
 from headrace.config.reload import RELOADABLE_OPTIONS
-from headrace.config.unsupported import UNSUPPORTED_AUTHORIZATION, UNSUPPORTED_FLAGS, UNSUPPORTED_USER
+from headrace.config.unsupported import (
+    UNSUPPORTED_ACCOUNT,
+    UNSUPPORTED_AUTHORIZATION,
+    UNSUPPORTED_FLAGS,
+    UNSUPPORTED_USER,
+)
 
 TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 WORDS = set(re.findall(r"`([^`\n]+)`", TEXT))
@@ -22,7 +28,17 @@ def test_every_flag_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*DIRECTIVES, *UNSUPPORTED_AUTHORIZATION, *UNSUPPORTED_USER, *FIELDS, *LIMITS, *BATCH_LIMITS]
+    "name",
+    [
+        *DIRECTIVES,
+        *UNSUPPORTED_AUTHORIZATION,
+        *UNSUPPORTED_USER,
+        *UNSUPPORTED_ACCOUNT,
+        *ACCOUNT_JETSTREAM,
+        *FIELDS,
+        *LIMITS,
+        *BATCH_LIMITS,
+    ],
 )
 def test_every_directive_is_documented(name: str) -> None:
     assert name in WORDS

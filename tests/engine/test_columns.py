@@ -226,7 +226,7 @@ ACK = b"$JS.ACK.S.c.1.1.1.1000.5"
         (b"MSG a 7 99999999999999999999999\r\n\r\n", "numbers"),
         (b"MSG a 7 9223372036854775808\r\n\r\n", "numbers"),
         (b"HMSG a 7 5 4\r\nabcd\r\n", "numbers"),
-        (b"MSG a 7 67108865\r\n", "larger than the protocol allows"),
+        (b"MSG a 7 134217729\r\n", "larger than the protocol allows"),
         (b"MSG a 7 9223372036854775807\r\n", "larger than the protocol allows"),
         (b"MSG a 8 2\r\nabc\r\n", "does not end where its size says"),
         (b"NONSENSE\r\n", "unknown operation"),

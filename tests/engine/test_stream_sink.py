@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,31 @@ def test_an_answer_waits_for_what_was_appended_before_it(bench: Bench, stream: S
     bench.hub.flush()
     assert answers(bench, peer, 1) == [(b"inbox.1", {"mine": 1})]
     assert stream.log.committed_seq == seq
+
+
+def test_many_ids_are_remembered_and_forgotten_in_the_order_of_time(bench: Bench, stream: Stream) -> None:
+    """Against a dict; the ids of messages that are gone are known by their hash alone."""
+    second, window = 10**9, 3600 * 10**9
+    stream.sink.duplicate_window = window
+    now = time.time_ns()
+    known = {}
+    for number in range(20_000):
+        # the first half is about to leave the window, in a minute
+        age = window - 60 * second if number < 10_000 else 0
+        known[b"id-%d" % number] = number + 1
+        stream.sink.remember(b"id-%d" % number, number + 1, now - age)
+    assert stream.sink.remembered == 20_000
+    assert all(stream.sink.find(msg_id) == seq for msg_id, seq in known.items())
+    assert not any(stream.sink.find(b"no-%d" % number) for number in range(20_000))
+    stream.sink.duplicate_window = window - 120 * second
+    assert stream.sink.remembered == 10_000
+    assert [stream.sink.find(b"id-%d" % number) for number in (0, 9_999, 10_000, 19_999)] == [
+        0,
+        0,
+        10_001,
+        20_000,
+    ]
+    stream.sink.forget_all()
+    assert stream.sink.remembered == 0
+    stream.sink.remember(b"id-1", 7, now)
+    assert stream.sink.find(b"id-1") == 7

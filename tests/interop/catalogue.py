@@ -6,6 +6,7 @@ from tests.interop import (
     sessions_delivery,
     sessions_grammar,
     sessions_headers,
+    sessions_js_account,
     sessions_js_broken,
     sessions_js_consumers,
     sessions_js_delivery,
@@ -41,23 +42,12 @@ STREAM_TOPICS: dict[str, list[Session]] = {
     "consumers": sessions_js_consumers.SESSIONS,
     "deliveries": sessions_js_delivery.SESSIONS,
     "features": sessions_js_features.SESSIONS,
+    "account": sessions_js_account.SESSIONS,
     "broken requests": sessions_js_broken.SESSIONS,
 }
 
 # Sessions in which headrace is known to differ; `test_sessions.py` notices when that is no longer true.
-STILL_DIFFERENT: frozenset[str] = frozenset(
-    {
-        "js_create_placement",
-        "js_duplicates",
-        "js_pull_waits_for_messages",
-        "js_delete_marker_on_max_age",
-        "js_sources",
-        "js_broken_consumer_name_nul",
-        "js_broken_consumer_name_long",
-        "js_broken_subjects",
-        "js_broken_wildcards_in_names",
-    }
-)
+STILL_DIFFERENT: frozenset[str] = frozenset()
 
 STREAM_SESSIONS: list[Session] = [session for topic in STREAM_TOPICS.values() for session in topic]
 SESSIONS: list[Session] = [session for topic in TOPICS.values() for session in topic]

@@ -21,7 +21,7 @@ TIMES = frozenset(
 )
 # Since when something has been idle, or how long something will last. -1 is "never".
 DURATIONS = frozenset({"active", "pause_remaining", "rtt", "ack_time"})
-IDS = frozenset({"id", "server", "server_id", "leader", "pinned_client_id"})
+IDS = frozenset({"id", "server", "server_id", "leader", "pinned_client_id", "pinned_id"})
 NAMES = frozenset({"name", "consumer", "durable_name"})
 
 UNORDERED = frozenset({"sources"})  # nats-server keeps them in a map

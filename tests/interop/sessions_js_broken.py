@@ -182,8 +182,6 @@ OTHERS: list[Session] = [
         *(
             expect(0, pub(f"$JS.API.{verb}".encode(), b"", b"r"))  # nobody answers
             for verb in (
-                "NOSUCH",
-                "STREAM",
                 "STREAM.INFO",
                 "STREAM.INFO.S.T",
                 "CONSUMER.INFO.S",

@@ -66,7 +66,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "async_persistence": {"subjects": ["s"], "persist_mode": "async"},
     "replicas_zero": {"subjects": ["s"], "num_replicas": 0},
     "many_subjects": {"subjects": ["a", "b.*", "c.>", "d.*.e"]},
-    "placement": {"subjects": ["s"], "placement": {"tags": []}},
+    "placement_of_nothing": {"subjects": ["s"], "placement": {}},
 }
 
 # Configurations that are refused, each for its own reason.

@@ -126,3 +126,38 @@ jetstream { max_mem: 1G, max_file: 8G, strict: false }
 JETSTREAM_SMALL = """
 jetstream { max_mem: 10000, max_file: 20000 }
 """
+
+# One account instead of the global one, with limits that sessions can reach.
+JETSTREAM_ONE_ACCOUNT = """
+jetstream { max_mem: 1G, max_file: 8G, domain: hub }
+no_auth_user: foo
+accounts {
+  A {
+    users: [ { user: foo }, { user: boss, password: word } ]
+    jetstream {
+      max_mem: 5000, max_file: 10000, max_streams: 3, max_consumers: 2, max_ack_pending: 100
+      memory_max_stream_bytes: 2048, store_max_stream_bytes: 4096, max_stream_bytes: true
+    }
+  }
+}
+"""
+
+JETSTREAM_TIGHT_ACCOUNT = """
+jetstream { max_mem: 1G, max_file: 8G }
+accounts {
+  A { users: [ { user: foo } ], jetstream: { max_mem: 300, max_file: 500 } }
+}
+no_auth_user: foo
+"""
+
+JETSTREAM_UNLIMITED_ACCOUNT = """
+jetstream { max_mem: 1G, max_file: 8G }
+accounts { A { users: [ { user: foo } ], jetstream: enabled } }
+no_auth_user: foo
+"""
+
+JETSTREAM_NOT_FOR_ACCOUNT = """
+jetstream { max_mem: 1G, max_file: 8G }
+accounts { A { users: [ { user: foo } ] } }
+no_auth_user: foo
+"""

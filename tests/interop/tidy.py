@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.servers import Server
 REMOVAL_SECONDS = 5.0
 POLL_SECONDS = 0.001
 KEPT = ".keep"
+_ACCOUNT = re.compile(r"accounts\s*\{\s*(\w+)")
 
 
 def delete_streams(server: Server) -> None:
@@ -30,7 +32,9 @@ def delete_streams(server: Server) -> None:
     command = server.process.args
     assert isinstance(command, list)
     if command[0].endswith("nats-server"):
-        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", "$G", "streams"))
+        account = _ACCOUNT.search(Path(command[command.index("-c") + 1]).read_text())
+        name = account.group(1) if account else "$G"
+        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", name, "streams"))
 
 
 def _wait_until_removed(streams: Path) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from headrace.config.options import NATS_VERSION, Options
 
-GLOBAL_ACCOUNT = "$G"
 BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 SERVER_ID_LENGTH = 56
 CLIENT_PROTOCOL = 1
@@ -62,7 +61,7 @@ class ServerInfo:
             info["domain"] = options.jetstream_domain
         if connected:
             info["connect_info"] = True
-            info["remote_account"] = GLOBAL_ACCOUNT
+            info["remote_account"] = options.account
         info["api_lvl"] = API_LEVEL
         return b"INFO " + msgspec.json.encode(info) + b" \r\n"
 

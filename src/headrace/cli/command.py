@@ -17,10 +17,13 @@ import click
 
 from headrace import __version__
 from headrace.cli.bench import bench
+from headrace.cli.land import land
 from headrace.cli.output import give_up_stdout, say
+from headrace.cli.pipeline import pipeline
 from headrace.cli.pub import pub
 from headrace.cli.request import request
 from headrace.cli.serve import serve
+from headrace.cli.sql import sql
 from headrace.cli.streams import open_standard_streams
 from headrace.cli.sub import sub
 from headrace.errors import HeadraceError
@@ -35,6 +38,7 @@ Examples:
   headrace sub 'greet.*'                  print what is published
   headrace pub greet.anna 'Hello, Anna'   publish a message
   headrace request time.now               ask, and print the answer
+  headrace sql 'SELECT * FROM ORDERS'     query streams with Spark
   headrace bench --start headrace -ns 10  measure a server
 
 The drop-in for nats-server, with its flags and configuration file, is headrace-server.
@@ -50,7 +54,7 @@ def headrace() -> None:
     """A NATS server that you pip install, and commands to try any NATS server by hand."""
 
 
-for command in (serve, pub, sub, request, bench):
+for command in (serve, pub, sub, request, sql, land, pipeline, bench):
     headrace.add_command(command)
 
 

@@ -64,6 +64,14 @@ class ConsumerAnswer(msgspec.Struct):
     num_pending: int = 0
 
 
+class StoredMessage(msgspec.Struct):
+    seq: int
+
+
+class MessageAnswer(msgspec.Struct):
+    message: StoredMessage
+
+
 class PublishAnswer(msgspec.Struct):
     stream: str = ""
     error: ErrorAnswer | None = None

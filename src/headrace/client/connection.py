@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from headrace import __version__
 from headrace.client.addresses import Address, parse_url
 from headrace.client.errors import ConnectionFailed, NoResponders, ProtocolError, RequestTimeout, UsageError
@@ -23,6 +25,12 @@ REQUEST_SID = 1
 WRITE_SECONDS = 30.0
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
+
+
+class ServerInfo(msgspec.Struct):
+    max_payload: int
+    tls_required: bool = False
+    connect_urls: list[str] | None = None
 
 
 class Refused(ConnectionFailed):
@@ -161,20 +169,18 @@ class Connection:
 
     def _learn(self, info: bytes) -> None:
         """From INFO: what the server takes, and where its neighbours are."""
-        said = json.loads(info)
-        if not isinstance(said, dict):
-            raise ValueError("INFO is no object")
-        if said.get("tls_required"):
+        try:
+            said = msgspec.json.decode(info, type=ServerInfo)
+            neighbours = [parse_url(url) for url in said.connect_urls or []]
+        except (msgspec.MsgspecError, UsageError) as error:
+            raise BadFrame(f"an INFO that makes no sense: {error}") from None
+        if said.tls_required:
             raise Refused(f"the server at {self.address} wants TLS; this client has none")
-        self.max_payload = int(said.get("max_payload", self.max_payload))
+        self.max_payload = said.max_payload
         known = {(address.host, address.port) for address in self.addresses}
-        for url in said.get("connect_urls") or []:
-            address = parse_url(url)
-            if (address.host, address.port) not in known:
-                ours = self.address
-                self.addresses.append(
-                    Address(address.host, address.port, ours.user, ours.password, ours.token)
-                )
+        for host, port, *_ in neighbours:
+            if (host, port) not in known:
+                self.addresses.append(self.address._replace(host=host, port=port))
 
     # -- frames ---------------------------------------------------------------------------------------------
 

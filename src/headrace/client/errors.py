@@ -17,6 +17,7 @@ __all__ = [
     "UsageError",
 ]
 
+MESSAGE_NOT_FOUND = 10037
 STREAM_NOT_FOUND = 10059
 
 

@@ -33,7 +33,7 @@ def _read_field(name: str, value: Value, changes: dict[str, object], problems: P
     elif lowered == "timeout":
         changes["auth_timeout"] = _read_timeout(value, problems)
     elif lowered == "users":
-        changes["users"] = _read_users(value, problems)
+        changes["users"] = read_users(value, problems)
     elif lowered == "proxy_required":
         _refuse_proxy(value)
     elif lowered in UNSUPPORTED_AUTHORIZATION:
@@ -63,7 +63,8 @@ def _read_timeout(value: Value, problems: Problems) -> float:
     return seconds
 
 
-def _read_users(value: Value, problems: Problems) -> tuple[User, ...]:
+def read_users(value: Value, problems: Problems) -> tuple[User, ...]:
+    """A `users` array. What is wrong with one of them goes to `problems`."""
     if not isinstance(value.plain, list):
         raise value.error("Expected users field to be an array")
     users = []
@@ -110,8 +111,13 @@ def _check_combination(block: Value, changes: dict[str, object]) -> None:
         raise block.error("Can not have a single user/pass and a users array")
     if changes["token"]:
         raise block.error("Can not have a token and a users array")
+    check_names(block, users)
+
+
+def check_names(where: Value, users: tuple[User, ...]) -> None:
+    """Raises ConfigError if two users have the same name."""
     names: set[str] = set()
     for user in users:
         if user.user in names:
-            raise block.error(f'Duplicate user "{user.user}" detected')
+            raise where.error(f'Duplicate user "{user.user}" detected')
         names.add(user.user)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from headrace.config.accounts import ONE_ACCOUNT, SYSTEM_ACCOUNT, read_accounts
 from headrace.config.addresses import read_listen
 from headrace.config.authorization import read_authorization
 from headrace.config.durations import format_duration, parse_duration
@@ -153,7 +154,28 @@ def _http_base_path(value: Value, context: Context) -> Changes:
 
 
 def _authorization(value: Value, context: Context) -> Changes:
-    return read_authorization(value, context.problems)
+    changes = read_authorization(value, context.problems)
+    if "account" not in context.changes:
+        return changes
+    if changes["username"]:
+        raise value.error("Can not have a single user/pass and a users array")
+    if changes["token"]:
+        raise value.error("Can not have a token and a users array")
+    if changes.pop("users", None):
+        raise value.error(f"users outside of the account: {ONE_ACCOUNT}")
+    return changes
+
+
+def _accounts(value: Value, context: Context) -> Changes:
+    changes = read_accounts(value, context.problems)
+    if "users" in changes:
+        if context.changes.get("username"):
+            raise value.error("Can not have a single user/pass and accounts")
+        if context.changes.get("token"):
+            raise value.error("Can not have a token and accounts")
+        if context.changes.get("users"):
+            raise value.error(f"users outside of the account: {ONE_ACCOUNT}")
+    return changes
 
 
 def _server_tags(value: Value, context: Context) -> Changes:
@@ -185,15 +207,15 @@ def _jetstream(value: Value, context: Context) -> Changes:
 
 
 def _default_domain(value: Value, context: Context) -> Changes:
-    """It names accounts, and there is only the global one, which has JetStream itself or has none."""
+    """It is for accounts without JetStream, and there is only one, which has it or has none."""
     if value.mapping():
-        raise value.error(unsupported_message(context.name, "accounts"))
+        raise value.error(unsupported_message(context.name, "several accounts"))
     return {}
 
 
 def _system_account(value: Value, context: Context) -> Changes:
-    if value.string() not in ("", "$SYS"):
-        raise value.error(unsupported_message(context.name, "accounts"))
+    if value.string() not in ("", SYSTEM_ACCOUNT):
+        raise value.error(unsupported_message(context.name, "several accounts"))
     return {}
 
 
@@ -248,6 +270,7 @@ DIRECTIVES: dict[str, Reader] = {
     "lame_duck_duration": _lame_duck_duration,
     "lame_duck_grace_period": _lame_duck_grace_period,
     "authorization": _authorization,
+    "accounts": _accounts,
     "no_auth_user": _string("no_auth_user"),
     "debug": _boolean("debug"),
     "trace": _boolean("trace"),

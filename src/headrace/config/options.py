@@ -20,6 +20,7 @@ NATS_VERSION = "2.15.1"
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 4222
 ANY_FREE_PORT = -1
+GLOBAL_ACCOUNT = "$G"
 NOBODY = -1
 
 SYNC_ALWAYS = 0.0
@@ -52,6 +53,19 @@ class JetStreamLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_batch_size: int = 0
     max_batch_timeout: float = 0.0
     default_max_consumers: int = 0  # 0: DEFAULT_MAX_CONSUMERS
+
+
+class AccountLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`accounts { NAME { jetstream } }`: what an account's streams may use together. -1 is no limit."""
+
+    max_memory: int = -1
+    max_storage: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    storage_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +107,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     users: tuple[User, ...] | None = None  # None: there is no users array. An empty one keeps everyone out
     no_auth_user: str = ""
+    account: str = GLOBAL_ACCOUNT  # the one that all users are in
     auth_timeout: float = 2.0
 
     # Logging
@@ -124,6 +139,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     jetstream_strict: bool = True  # unknown fields of API requests are errors
     jetstream_unique_tag: str = ""  # about clusters
     jetstream_limits: JetStreamLimits = JetStreamLimits()
+    account_jetstream: bool = True  # whether the account may have streams, where the server has JetStream
+    account_limits: AccountLimits = AccountLimits()
     jetstream_request_queue_limit: int = 10_000
     stream_max_buffered_msgs: int = 100_000
     stream_max_buffered_size: int = 128 * MIB
@@ -167,8 +184,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_plaintext_password(self) -> bool:
         """Whether to warn that a secret stands in clear text where a bcrypt hash could be."""
-        secrets = [self.password, self.token, *(user.password for user in self.users or ())]
-        return any(secret and not is_bcrypt(secret) for secret in secrets)
+        # nats-server warns of a user without a password, too.
+        secrets = [*filter(None, (self.password, self.token)), *(user.password for user in self.users or ())]
+        return not all(is_bcrypt(secret) for secret in secrets)
 
 
 SECRET_OPTIONS = frozenset({"username", "password", "token"})
@@ -229,6 +247,12 @@ def check_options(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     check_domain(options.jetstream_domain)
+    if options.account != GLOBAL_ACCOUNT and (options.username or options.token):
+        # They would be in the global account, apart from the users of the other one.
+        raise ConfigError(
+            "a user or token beside the users of an account: "
+            "this version of Headrace supports one account and does not support more yet"
+        )
     name = options.no_auth_user
     if name and options.users is None:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 _TLS = "TLS"
 _CLUSTER = "clustering"
-_ACCOUNTS = "accounts"
 _OPERATOR = "operator mode (JWT)"
 _PERMISSIONS = "permissions"
 _SYSLOG = "syslog"
@@ -27,7 +26,6 @@ UNSUPPORTED_DIRECTIVES: dict[str, str] = {
     "websocket": "WebSocket",
     "ws": "WebSocket",
     "mqtt": "MQTT",
-    "accounts": _ACCOUNTS,
     "mappings": "subject mappings",
     "maps": "subject mappings",
     "operator": _OPERATOR,
@@ -67,6 +65,18 @@ UNSUPPORTED_USER: dict[str, str] = {
     "allowed_connection_types": "connection types",
     "connection_types": "connection types",
     "clients": "connection types",
+}
+
+UNSUPPORTED_ACCOUNT: dict[str, str] = {
+    "nkey": "nkeys of accounts",
+    "imports": "imports between accounts",
+    "exports": "exports between accounts",
+    "mappings": "subject mappings",
+    "maps": "subject mappings",
+    "default_permissions": _PERMISSIONS,
+    "limits": "limits of accounts other than those of jetstream",
+    "msg_trace": "message tracing",
+    "trace_dest": "message tracing",
 }
 
 UNSUPPORTED_FLAGS: dict[str, str] = {

@@ -45,7 +45,7 @@ from headrace.engine.frames import BadFrame
 
 cdef enum:
     BATCH_ROWS_MAX = 1 << 22
-    BATCH_BYTES_MAX = 1 << 28        # and a frame of 64 MiB whose every byte is replaced by three: below 2**31
+    BATCH_BYTES_MAX = 1 << 28        # and a frame of 128 MiB whose every byte is replaced by three: below 2**31
     ACK_TOKENS = 9                   # $JS.ACK.stream.consumer.deliveries.seq.consumer_seq.time.pending
     ACK_TOKENS_WITH_DOMAIN = 11      # $JS.ACK.domain.account.stream. … .pending, maybe one more
     ACK_TOKENS_MAX = 12

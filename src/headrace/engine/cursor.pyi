@@ -28,7 +28,7 @@ class Cursor(Watcher):
         hub: Hub,
         interest: Interest,
         log: Log,
-        filter: Filter,
+        filter: Filter,  # noqa: A002
         wake: Callable[[], object],
         *,
         ack_prefix: bytes,

@@ -34,7 +34,7 @@ import os
 cdef enum:
     BUFFER_BYTES = 256 * 1024         # stays in a core's L2 cache
     LINE_MAX = 1024 * 1024            # an INFO of a large cluster is the longest line there is
-    PAYLOAD_MAX = 64 * 1024 * 1024    # the most that a nats-server can be configured to accept
+    PAYLOAD_MAX = 128 * 1024 * 1024   # a server takes 64 MiB at most, but answers with such a message in base64
     NUMBER_DIGITS = 19                # the most that fit 64 bits without a sign
 
 KINDS = ("MSG", "HMSG", "PING", "PONG", "+OK", "-ERR", "INFO")

@@ -30,33 +30,14 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from headrace.engine.hashing cimport hash_of
+
 import os
 
 cdef uint64_t ROUTE_PLACES = 8192          # a power of two
 cdef size_t ROUTE_BYTES = 16 * 1024 * 1024   # of all cached routes together
 cdef uint64_t JOURNAL = 64                   # wildcard changes that a cached route can catch up with
 cdef uint64_t FIRST_TABLE = 64
-
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-    /* A seeded multiply-and-fold hash, eight bytes at a time. */
-    static inline uint64_t headrace_hash(const char *data, size_t length, uint64_t seed) {
-        uint64_t h = seed ^ (length * 0x9E3779B97F4A7C15ULL), word;
-        while (length >= 8) {
-            memcpy(&word, data, 8);
-            unsigned __int128 m = (unsigned __int128)(h ^ word) * 0xD6E8FEB86659FD93ULL;
-            h = (uint64_t)m ^ (uint64_t)(m >> 64) ^ seed;
-            data += 8; length -= 8;
-        }
-        word = 0;
-        memcpy(&word, data, length);
-        unsigned __int128 m = (unsigned __int128)(h ^ word) * 0xA0761D6478BD642FULL;
-        return (uint64_t)m ^ (uint64_t)(m >> 64);
-    }
-    """
-    uint64_t headrace_hash(const char *data, size_t length, uint64_t seed) noexcept
 
 
 class InvalidSubject(ValueError):
@@ -294,7 +275,7 @@ cdef class Interest:
     # -- the table of literal children --------------------------------------------------------------------------
 
     cdef Node *_child(self, Node *parent, const char *token, uint32_t length) noexcept:
-        cdef uint64_t hashed = headrace_hash(token, length, self.seed ^ <uint64_t> parent)
+        cdef uint64_t hashed = hash_of(token, length, self.seed ^ <uint64_t> parent)
         cdef uint64_t place = hashed & self.table_mask
         cdef Node *node = self.table[place]
         while node != NULL:
@@ -311,7 +292,7 @@ cdef class Interest:
         if 2 * (self.table_used + 1) > self.table_mask + 1:
             self._grow()
         node = new_node(parent, token, length)
-        node.hash = headrace_hash(token, length, self.seed ^ <uint64_t> parent)
+        node.hash = hash_of(token, length, self.seed ^ <uint64_t> parent)
         place = node.hash & self.table_mask
         while self.table[place] != NULL:
             place = (place + 1) & self.table_mask
@@ -368,7 +349,7 @@ cdef class Interest:
                 and memcmp(route.text, subject, length) == 0:
             self.cache_hits += 1
             return route
-        hashed = headrace_hash(subject, length, self.seed)
+        hashed = hash_of(subject, length, self.seed)
         place = hashed & (ROUTE_PLACES - 1)
         route = self.routes[place]
         if route != NULL:
@@ -428,7 +409,7 @@ cdef class Interest:
             self.changed_patterns[self.wildcard_changes % JOURNAL] = subject
             self.wildcard_changes += 1
             # A `*` or `>` inside a longer token is literal text, so go on and drop that exact route too.
-        hashed = headrace_hash(subject, len(subject), self.seed)
+        hashed = hash_of(subject, len(subject), self.seed)
         route = self.routes[hashed & (ROUTE_PLACES - 1)]
         if route != NULL and route.hash == hashed:
             self._drop(hashed & (ROUTE_PLACES - 1))

@@ -5,7 +5,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.engine.hub cimport Hub
 from headrace.engine.log cimport Log
 from headrace.engine.message cimport Message
+from headrace.engine.message_ids cimport MessageIds
 from headrace.engine.sinks cimport Sink
+from headrace.engine.windows cimport Window
 
 cdef struct Answer:
     # One answer that waits for the disk: the reply subject, then the body, behind this head.
@@ -33,12 +35,12 @@ cdef class StreamSink(Sink):
     cdef public bint direct
     cdef public int64_t duplicate_window   # ns; 0: none
     cdef public bytes last_msg_id
-    cdef dict msg_ids                      # Nats-Msg-Id -> sequence
-    cdef object msg_id_order               # deque of (time, id, sequence), oldest first
+    cdef MessageIds ids
+    cdef Window window                     # for a look at the message that may be a duplicate
     cdef Answers waiting                   # of this tick
     cdef bint full                         # publishers wait for the disk
 
-    cdef int _forget_old_ids(self, int64_t now) except -1
+    cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
     cdef int _hand_over(self, Message *message) except -1
     cdef int _make_publishers_wait(self) except -1
     cdef int _send(self, Answers group) except -1

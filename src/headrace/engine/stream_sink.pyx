@@ -11,8 +11,6 @@ and everything if the stream has a feature that needs it (`direct` is False then
 An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group is told so.
 """
 
-from collections import deque
-
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
@@ -22,9 +20,11 @@ from headrace.engine.hub cimport Hub
 from headrace.engine.interest cimport Interest, Subscription
 from headrace.engine.log cimport Log
 from headrace.engine.message cimport Message
+from headrace.engine.message_ids cimport MessageIds
 from headrace.engine.outboxes cimport Link
 from headrace.engine.sinks cimport Sink
 from headrace.engine.system cimport *
+from headrace.engine.windows cimport Record, Window
 
 cdef enum HeaderKind:
     PLAIN                          # nothing in the headers concerns the stream
@@ -32,6 +32,8 @@ cdef enum HeaderKind:
     SPECIAL                        # something that Python decides
 
 DEF MAX_SUBJECT = 65535
+DEF MAX_HEADERS = 65535
+DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
 
@@ -54,20 +56,44 @@ cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **va
         # nats-server finds a header wherever its name follows a line end; names are case-sensitive there.
         if line_end - at > 5 and memcmp(at, b'Nats-', 5) == 0:
             if kind == PLAIN and line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
-                kind = IDENTIFIED
-                at += 12
-                while at < line_end and at[0] == c' ':
-                    at += 1
-                value[0] = at
-                value_length[0] = line_end - at
-                if value_length[0] and (line_end - 1)[0] == c'\r':
-                    value_length[0] -= 1
-                if value_length[0] == 0:
-                    kind = PLAIN
+                value[0] = trim(at + 12, line_end, value_length)
+                if value_length[0]:
+                    kind = IDENTIFIED
             else:
                 return SPECIAL
         at = line_end + 1
     return kind
+
+
+cdef const char *trim(const char *at, const char *line_end, Py_ssize_t *length) noexcept:
+    """The value of a header: what stands between the spaces behind the colon and the end of the line."""
+    while at < line_end and at[0] == c' ':
+        at += 1
+    length[0] = line_end - at
+    if length[0] and (line_end - 1)[0] == c'\r':
+        length[0] -= 1
+    return at
+
+
+cdef const char *find_msg_id(const char *headers, Py_ssize_t length, Py_ssize_t *value_length) noexcept:
+    """The value of the first Nats-Msg-Id; NULL: there is none."""
+    cdef const char *at = headers
+    cdef const char *end = headers + length
+    cdef const char *line_end
+    while at < end:
+        line_end = <const char *> memchr(at, c'\n', end - at)
+        if line_end == NULL:
+            return NULL
+        if line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
+            return trim(at + 12, line_end, value_length)
+        at = line_end + 1
+    return NULL
+
+
+cdef bint is_fast_batch(Message *message) noexcept:
+    """Fast batches say so at the end of the reply subject: streams/fast_batches.py."""
+    cdef uint32_t length = message.reply_length
+    return length > 4 and memcmp(message.reply + length - 4, b'.$FI', 4) == 0
 
 
 cdef class Answers:
@@ -106,8 +132,8 @@ cdef class StreamSink(Sink):
         self.max_msg_size = -1
         self.direct = True
         self.last_msg_id = b''
-        self.msg_ids = {}
-        self.msg_id_order = deque()
+        self.ids = MessageIds()
+        self.window = Window(1024)
         self.waiting = Answers.__new__(Answers)
 
     # -- while the route is walked --------------------------------------------------------------------------------
@@ -118,31 +144,36 @@ cdef class StreamSink(Sink):
         cdef HeaderKind kind = PLAIN
         cdef int64_t now
         cdef uint64_t seq
-        cdef bytes msg_id = None
+        cdef uint64_t hashed = 0
         if not self.direct or (self.max_msg_size >= 0 and message.size > self.max_msg_size) \
-                or message.subject_length > MAX_SUBJECT:
+                or message.subject_length > MAX_SUBJECT or is_fast_batch(message):
             return self._hand_over(message)
         if message.header_length:
+            if message.header_length > MAX_HEADERS or message.header_length < FIRST_LINE \
+                    or message.payload[FIRST_LINE - 2] != c'\r':       # a status, which is not stored
+                return self._hand_over(message)
             kind = classify(message.payload, message.header_length, &value, &value_length)
             if kind == SPECIAL:
                 return self._hand_over(message)
         now = wall_clock()
         if kind == IDENTIFIED:
-            msg_id = value[:value_length]
-            self.last_msg_id = msg_id
             if self.duplicate_window:
-                self._forget_old_ids(now)
-                found = self.msg_ids.get(msg_id)
-                if found is not None:
-                    self.answer_duplicate(message.reply[:message.reply_length], found)
+                self.ids.forget_before(now - self.duplicate_window)
+                hashed = self.ids.hash(value, value_length)
+                seq = self._find(hashed, value, value_length)
+                if seq:
+                    self.answer_duplicate(message.reply[:message.reply_length], seq)
                     return 0
         seq = self.log.store(message.subject, message.subject_length, message.payload,
                              <uint32_t> message.header_length, message.size, now)
         if seq == 0:
             return self._hand_over(message)
-        if msg_id is not None and self.duplicate_window:
-            self.msg_ids[msg_id] = seq
-            self.msg_id_order.append((now, msg_id, seq))
+        if kind == IDENTIFIED:
+            self.last_msg_id = value[:value_length]
+            if self.duplicate_window:
+                self.ids.add(hashed, seq, now)
+        elif self.last_msg_id:
+            self.last_msg_id = b''
         if message.reply_length and not self.no_ack:
             self.waiting.add(seq, message.reply, message.reply_length, NULL, 0)
         if self.log.backlog() > FULL_LOG:
@@ -190,40 +221,40 @@ cdef class StreamSink(Sink):
 
     def find(self, bytes msg_id not None):
         """The sequence under which a message with this id was stored within the window; 0: none."""
-        self._forget_old_ids(wall_clock())
-        return self.msg_ids.get(msg_id, 0)
+        self.ids.forget_before(wall_clock() - self.duplicate_window)
+        return self._find(self.ids.hash(msg_id, len(msg_id)), msg_id, len(msg_id))
 
     def remember(self, bytes msg_id not None, uint64_t seq, int64_t time):
         """Call it in the order of time."""
         self.last_msg_id = msg_id
         if self.duplicate_window:
-            self.msg_ids[msg_id] = seq
-            self.msg_id_order.append((time, msg_id, seq))
-
-    def forget(self, bytes msg_id not None):
-        self.msg_ids.pop(msg_id, None)
+            self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
 
     def forget_all(self):
-        self.msg_ids.clear()
-        self.msg_id_order.clear()
+        self.ids.clear()
 
     @property
     def remembered(self):
         """How many ids are in the window."""
-        self._forget_old_ids(wall_clock())
-        return len(self.msg_ids)
+        self.ids.forget_before(wall_clock() - self.duplicate_window)
+        return self.ids.count
 
-    cdef int _forget_old_ids(self, int64_t now) except -1:
-        cdef int64_t oldest = now - self.duplicate_window
-        order = self.msg_id_order
-        while order:
-            time, msg_id, seq = order[0]
-            if <int64_t> time > oldest:
-                break
-            order.popleft()
-            if self.msg_ids.get(msg_id) == seq:
-                del self.msg_ids[msg_id]
-        return 0
+    cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0:
+        """The sequence of the message with this id; 0: there is none."""
+        cdef uint64_t place = 0, seq
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t value_length
+        while True:
+            seq = self.ids.find(hashed, &place)
+            if seq == 0:
+                return 0
+            # The hash alone would do in all but one of 10^12 cases. What was deleted since has to do with it.
+            if not self.log.read(self.window, seq, &record):
+                return seq
+            value = find_msg_id(record.headers, record.header_length, &value_length)
+            if value != NULL and value_length == length and memcmp(value, msg_id, length) == 0:
+                return seq
 
     # -- at the end of the tick ---------------------------------------------------------------------------------------
 
@@ -243,9 +274,7 @@ cdef class StreamSink(Sink):
             self.hub.flush_soon()
             return
         # What the failed group had stored is not there: its ids may come again.
-        for _, msg_id, seq in list(self.msg_id_order):
-            if seq > self.log.committed_seq:
-                self.msg_ids.pop(msg_id, None)
+        self.ids.forget_after(self.log.committed_seq)
         while at < group.used:
             head = <Answer *> (group.data + at)
             reply = (<char *> (head + 1))[:head.reply_length]

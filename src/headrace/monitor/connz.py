@@ -10,11 +10,11 @@ import msgspec
 
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
-from headrace.broker.info import GLOBAL_ACCOUNT
+from headrace.config.options import GLOBAL_ACCOUNT
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import format_round_trip, format_time, format_uptime, to_nanoseconds
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int, decode_uint64
-from headrace.monitor.subscriptions import ACCOUNT_LABELS, list_details, list_subjects, page
+from headrace.monitor.subscriptions import account_labels, list_details, list_subjects, page
 
 STATES = {
     "": ("open",),
@@ -102,7 +102,7 @@ def answer_connz(context: Context, query: Query) -> Answer:
     key, largest_first = SORTS[asked.sort]
     entries.sort(key=key, reverse=largest_first)
     shown = entries[asked.offset : asked.offset + asked.limit]
-    is_known = asked.account in ("", GLOBAL_ACCOUNT)
+    is_known = asked.account in ("", GLOBAL_ACCOUNT, broker.options.account)
     return answer_document(
         {
             "server_id": broker.server_id if is_known else "",
@@ -111,7 +111,7 @@ def answer_connz(context: Context, query: Query) -> Answer:
             "total": total,
             "offset": asked.offset,
             "limit": asked.limit,
-            "connections": describe_connections(shown, asked) if is_known else None,
+            "connections": describe_connections(shown, asked, broker.options.account) if is_known else None,
         }
     )
 
@@ -155,14 +155,16 @@ def find_connections(broker: Broker, asked: Asked, now: int) -> tuple[int, list[
     As in nats-server the first number does not heed the user or the cid, and closed connections of the global
     account cannot be asked for by account.
     """
-    if asked.account not in ("", GLOBAL_ACCOUNT):
-        return 0, []
     opened: list[Entry] = []
     closed: list[Entry] = []
     if "open" in asked.states:
         opened = [Entry(connection, now) for connection in broker.connections.values()]
-    if "closed" in asked.states and not asked.account:
+    if "closed" in asked.states and asked.account != GLOBAL_ACCOUNT:
         closed = [Entry(connection, now, reason) for connection, reason in broker.closed]
+    if asked.account:
+        name = broker.options.account
+        opened = [entry for entry in opened if account_of(entry, name) == asked.account]
+        closed = [entry for entry in closed if account_of(entry, name) == asked.account]
     total = len(opened) + len(closed)
     if asked.cid:
         opened = [entry for entry in opened if entry.cid == asked.cid]
@@ -171,16 +173,21 @@ def find_connections(broker: Broker, asked: Asked, now: int) -> tuple[int, list[
     return total, [entry for entry in opened + closed if is_wanted(entry, asked)]
 
 
+def account_of(entry: Entry, configured: str) -> str:
+    """Who has not logged in is in the global account."""
+    return configured if entry.user else GLOBAL_ACCOUNT
+
+
 def is_wanted(entry: Entry, asked: Asked) -> bool:
     # No connection here has an MQTT client.
     return not asked.mqtt_client and asked.user in ("", entry.user)
 
 
-def describe_connections(entries: list[Entry], asked: Asked) -> Iterator[dict[str, Any]]:
-    return (describe_connection(entry, asked) for entry in entries)
+def describe_connections(entries: list[Entry], asked: Asked, configured: str) -> Iterator[dict[str, Any]]:
+    return (describe_connection(entry, asked, account_of(entry, configured)) for entry in entries)
 
 
-def describe_connection(entry: Entry, asked: Asked) -> dict[str, Any]:
+def describe_connection(entry: Entry, asked: Asked, account: str) -> dict[str, Any]:
     connection, link, options = entry.connection, entry.connection.link, entry.connection.options
     last_activity = entry.last_activity
     described: dict[str, Any] = {
@@ -211,15 +218,17 @@ def describe_connection(entry: Entry, asked: Asked) -> dict[str, Any]:
     if asked.with_user and entry.user:
         described["authorized_user"] = entry.user
     if link.subscriptions:
-        described |= describe_subscriptions(entry, asked)
-    if asked.with_user and not entry.reason:
-        described["name_tag"] = GLOBAL_ACCOUNT
+        described |= describe_subscriptions(entry, asked, account)
+    if asked.with_user and account != GLOBAL_ACCOUNT:
+        described |= {"account": account, "name_tag": account}
+    elif asked.with_user and not entry.reason:
+        described["name_tag"] = account
     return described
 
 
-def describe_subscriptions(entry: Entry, asked: Asked) -> dict[str, Iterator[Any]]:
+def describe_subscriptions(entry: Entry, asked: Asked, account: str) -> dict[str, Iterator[Any]]:
     if asked.subscriptions == "detail":
-        labels = ACCOUNT_LABELS if entry.reason else {}  # as nats-server does it
+        labels = account_labels(account) if entry.reason else {}  # as nats-server does it
         details = ({**labels, **detail} for detail in list_details(entry.connection))
         return {"subscriptions_list_detail": details}
     if asked.subscriptions:

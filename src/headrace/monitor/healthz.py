@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.broker.info import GLOBAL_ACCOUNT
 from headrace.monitor.documents import encode_value
 from headrace.monitor.endpoint import Answer, Context
 from headrace.monitor.query import Query, decode_bool, quote
@@ -95,7 +94,7 @@ class Asked(msgspec.Struct, frozen=True):
 def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
     """What was asked for by name and is not there."""
     account, name, consumer = asked.account, asked.stream, asked.consumer
-    if account and (account != GLOBAL_ACCOUNT or not stored_streams(jetstream)):
+    if account and (account != jetstream.account.name or not stored_streams(jetstream)):
         return Problem("ACCOUNT", account, error=f"JetStream account {quote(account)} not found")
     if name and name not in stored_streams(jetstream):
         error = f"JetStream stream {quote(name)} not found on account {quote(account)}"
@@ -113,23 +112,24 @@ def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
 def find_problems(jetstream: JetStream, asked: Asked) -> list[Problem]:
     """Streams that lie on the disk but could not be recovered, and those that cannot be written any more."""
     problems = []
+    account = jetstream.account.name
     for name in sorted(stored_streams(jetstream)):
         stream = jetstream.streams.get(name)
-        where = f"JetStream stream '{GLOBAL_ACCOUNT} > {name}'"
+        where = f"JetStream stream '{account} > {name}'"
         if asked.stream not in ("", name):
             continue
         if stream is None:
-            problems.append(Problem("STREAM", GLOBAL_ACCOUNT, name, error=f"{where} could not be recovered"))
+            problems.append(Problem("STREAM", account, name, error=f"{where} could not be recovered"))
         elif stream.log.failure:
             error = f"{where} write error: {stream.log.failure}"
-            problems.append(Problem("STREAM", GLOBAL_ACCOUNT, name, error=error))
+            problems.append(Problem("STREAM", account, name, error=error))
     return problems
 
 
 def stored_streams(jetstream: JetStream) -> set[str]:
     """The names of streams that are running or have a directory."""
     try:
-        names = os.listdir(os.path.join(jetstream.options.jetstream_directory, GLOBAL_ACCOUNT, "streams"))
+        names = os.listdir(jetstream.directory)
     except OSError:
         names = []
     return {name for name in names if not name.startswith(".")} | set(jetstream.streams)

@@ -68,7 +68,7 @@ def describe_stats(jetstream: JetStream) -> dict[str, Any]:
         "storage": used_bytes(jetstream, "file"),
         "reserved_memory": reserved_bytes(jetstream, "memory"),
         "reserved_storage": reserved_bytes(jetstream, "file"),
-        "accounts": 1,
+        "accounts": int(jetstream.account.is_enabled),
         "ha_assets": 0,
         "api": {"level": API_LEVEL, "total": jetstream.api_total, "errors": jetstream.api_errors},
     }

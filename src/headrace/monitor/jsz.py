@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.broker.info import GLOBAL_ACCOUNT
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import format_time
 from headrace.monitor.jetstream import (
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
     from headrace.streams.stream import Stream
 
-NO_LIMIT = 2**64 - 1  # -1 as nats-server prints it here
+UNSIGNED = 2**64  # nats-server prints -1, for no limit, as an unsigned number here
 NOT_LEADER = "filtered response: not leader"
 
 
@@ -60,9 +59,11 @@ def answer_jsz(context: Context, query: Query) -> Answer:
         "limits": describe_limits(jetstream.options),
         **_count(list(jetstream.streams.values()), asked),
     }
-    if is_account_wanted(asked):
+    if is_account_wanted(asked, jetstream):
         document["account_details"] = [describe_account(context, jetstream, asked)]
-    return answer_document(describe_stats(jetstream) | document | {"total": 1})
+    return answer_document(
+        describe_stats(jetstream) | document | {"total": int(jetstream.account.is_enabled)}
+    )
 
 
 def read_query(query: Query) -> Asked:
@@ -90,9 +91,11 @@ def read_query(query: Query) -> Asked:
     )
 
 
-def is_account_wanted(asked: Asked) -> bool:
+def is_account_wanted(asked: Asked, jetstream: JetStream) -> bool:
     """There is one account. It is on the first page, and a negative limit is none."""
-    if asked.account == GLOBAL_ACCOUNT:
+    if not jetstream.account.is_enabled:
+        return False
+    if asked.account == jetstream.account.name:
         return True
     return asked.accounts and (asked.limit < 0 or asked.offset == 0)
 
@@ -111,13 +114,14 @@ def _count(streams: list[Stream], asked: Asked) -> dict[str, int]:
 
 
 def describe_account(context: Context, jetstream: JetStream, asked: Asked) -> dict[str, Any]:
+    account = jetstream.account
     described: dict[str, Any] = {
-        "name": GLOBAL_ACCOUNT,
-        "id": GLOBAL_ACCOUNT,
+        "name": account.name,
+        "id": account.name,
         "memory": used_bytes(jetstream, "memory"),
         "storage": used_bytes(jetstream, "file"),
-        "reserved_memory": NO_LIMIT,
-        "reserved_storage": NO_LIMIT,
+        "reserved_memory": account.limits.max_memory % UNSIGNED,
+        "reserved_storage": account.limits.max_storage % UNSIGNED,
         "accounts": 0,
         "ha_assets": 0,
         "api": {"level": 0, "total": jetstream.api_total, "errors": jetstream.api_errors},

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.broker.connection import Connection
-from headrace.broker.info import GLOBAL_ACCOUNT
 from headrace.engine.interest import Subscription
 
 DEFAULT_LIST_SIZE = 1024
 
-ACCOUNT_LABELS = {"account": GLOBAL_ACCOUNT, "account_tag": GLOBAL_ACCOUNT}
+
+def account_labels(account: str) -> dict[str, str]:
+    return {"account": account, "account_tag": account}
 
 
 def subscriptions_of(connection: Connection) -> list[Subscription]:

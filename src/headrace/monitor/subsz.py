@@ -9,12 +9,11 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
-from headrace.broker.info import GLOBAL_ACCOUNT
 from headrace.engine.interest import Subscription
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import format_time, plain_number
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
-from headrace.monitor.subscriptions import ACCOUNT_LABELS, describe_subscription, page, subscriptions_of
+from headrace.monitor.subscriptions import account_labels, describe_subscription, page, subscriptions_of
 
 Found = tuple[Connection, list[Subscription]]
 
@@ -38,7 +37,7 @@ def answer_subsz(context: Context, query: Query) -> Answer:
     if test and not is_publish_subject(test):
         raise BadQuery(f"invalid test subject, must be valid publish subject: {test}")
     broker = context.broker
-    is_known = query.get("acc", "") in ("", GLOBAL_ACCOUNT)
+    is_known = query.get("acc", "") in ("", broker.options.account)
     document: dict[str, Any] = {
         "server_id": broker.server_id,
         "now": format_time(time.time_ns()),
@@ -51,7 +50,9 @@ def answer_subsz(context: Context, query: Query) -> Answer:
         found = find_subscriptions(broker, test)
         document["total"] = sum(len(subscriptions) for _, subscriptions in found)
         if offset < document["total"]:
-            document["subscriptions_list"] = list_page(found, offset, limit)
+            document["subscriptions_list"] = list_page(
+                found, account_labels(broker.options.account), offset, limit
+            )
     return answer_document(document)
 
 
@@ -84,13 +85,15 @@ def find_subscriptions(broker: Broker, test: str) -> list[Found]:
     ]
 
 
-def list_page(found: list[Found], offset: int, limit: int) -> Iterator[dict[str, Any]]:
+def list_page(
+    found: list[Found], labels: dict[str, str], offset: int, limit: int
+) -> Iterator[dict[str, Any]]:
     for connection, subscriptions in found:
         if offset >= len(subscriptions):
             offset -= len(subscriptions)
             continue
         for subscription in islice(subscriptions, offset, min(offset + limit, len(subscriptions))):
-            yield {**ACCOUNT_LABELS, **describe_subscription(subscription, connection.cid)}
+            yield {**labels, **describe_subscription(subscription, connection.cid)}
             limit -= 1
         offset = 0
         if not limit:

@@ -1,5 +1,23 @@
-"""Spark: which Java it runs on, and the session that all other Spark work uses.
+"""Spark: streams as tables, tables as messages, and the session that runs it.
 
-Read `java` (find one that Spark can use), then `session` (start it, once and in one way). PySpark is an
-extra, so nothing here imports it before it is needed.
+Read `java` (find one that Spark can use), `session` (start Spark, once and in one way); then `source` (what
+Spark asks the data source), `options`, `offsets`, `stream_reader`, `rows`, `sink`. PySpark is an extra, so
+nothing here imports it before it is needed.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.spark.source import NatsDataSource
+
+__all__ = ["NatsDataSource"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "NatsDataSource":
+        from headrace.spark.source import NatsDataSource
+
+        return NatsDataSource
+    raise AttributeError(name)

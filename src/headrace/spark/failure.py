@@ -1,7 +1,64 @@
-"""What keeps Spark from working."""
+"""What keeps Spark from working, and how an error travels through Spark.
+
+Our code runs in Python processes that Spark starts. What is raised there reaches the user inside a Java
+exception, as text: the traceback of the worker, whose last line is the name of the exception and its message.
+So an error that leaves the data source carries its hint in its message (`telling`), and a command that wants
+to say it in one line finds that last line again (`reason_of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from headrace.errors import HeadraceError
 
 
 class SparkError(HeadraceError):
     """PySpark or Java is missing, or Spark did not start. One line says which, the hint what to do."""
+
+
+class DataSourceError(HeadraceError):
+    """The data source cannot do what it is asked: an option, an offset, a column or the server is wrong."""
+
+
+class DataLossError(DataSourceError):
+    """Messages that the query still had to read are no longer in the stream."""
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
+)
+_CAUSE = re.compile(r"^\s*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """The edge towards Spark: errors leave with their hint in the message, and without our inner frames."""
+    try:
+        yield
+    except HeadraceError as error:
+        kind = type(error) if isinstance(error, DataSourceError) else DataSourceError
+        raise kind(in_one_line(error)) from None
+
+
+def in_one_line(error: HeadraceError) -> str:
+    """Message and hint."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"{text}; {error.hint}" if error.hint else text
+
+
+def reason_of(error: BaseException) -> str:
+    """The one line of an exception from Spark that tells the user what is wrong."""
+    if isinstance(error, HeadraceError):
+        return in_one_line(error)
+    text = str(error)
+    raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    if raised:
+        return str(raised[0]).strip()  # in a worker; what follows is Java's way from there to here
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines and lines[0].startswith("["):
+        return lines[0]  # Spark's own error class and sentence: `[TABLE_OR_VIEW_NOT_FOUND] The table …`
+    return next(iter([cause.strip() for cause in _CAUSE.findall(text)] or lines), type(error).__name__)

@@ -1,6 +1,7 @@
 """The account: what its streams use together, what they may use, and how often its API was asked.
 
-There is one, `$G`. Limits of -1 are none. A stream with `max_bytes` reserves them, so that it can be filled.
+There is one: the global account `$G`, or the one that the configuration names. Limits of -1 are none.
+A stream with `max_bytes` reserves them, so that it can be filled.
 """
 
 from __future__ import annotations
@@ -8,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from headrace.config.options import GLOBAL_ACCOUNT
+from headrace.config.options import AccountLimits as ConfiguredLimits
+from headrace.errors import ConfigError
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.errors import api_error
 from headrace.streams.subject_tree import SubjectTree
@@ -16,7 +22,6 @@ from headrace.streams.wire_types import Int, Int64, Uint64, always
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
-ACCOUNT_NAME = "$G"
 API_LEVEL = 5
 NANOSECONDS = 1_000_000_000
 
@@ -57,6 +62,9 @@ class Account:
         self,
         streams: Mapping[str, Stream],
         *,
+        name: str = GLOBAL_ACCOUNT,
+        is_enabled: bool = True,
+        limits: ConfiguredLimits | None = None,
         max_memory: int,
         max_storage: int,
         max_duplicate_window: int = 0,
@@ -64,7 +72,10 @@ class Account:
     ) -> None:
         self.streams = streams
         self.subjects = SubjectTree()
-        self.limits = AccountLimits()
+        self.name = name
+        self.is_enabled = is_enabled
+        """Whether it may have streams; otherwise every request is refused."""
+        self.limits = AccountLimits(**msgspec.structs.asdict(limits or ConfiguredLimits()))
         self.max_memory = max_memory
         self.max_storage = max_storage
         self.max_duplicate_window = max_duplicate_window
@@ -88,8 +99,9 @@ class Account:
             self.subjects.discard(subject, config.name)
 
     def count_request(self, *, failed: bool) -> None:
-        self.api_total += 1
-        self.api_errors += failed
+        if self.is_enabled:
+            self.api_total += 1
+            self.api_errors += failed
 
     def info(self) -> AccountInfo:
         return AccountInfo(
@@ -116,6 +128,18 @@ class Account:
             for name, stream in self.streams.items()
             if stream.config.storage == storage and name != but
         )
+
+    def check_promised(self) -> None:
+        """Raises ConfigError if the account may use more than the server has."""
+        for name, promised, limit in (
+            ("memory_resources_exceeded", self.limits.max_memory, self.max_memory),
+            ("storage_resources_exceeded", self.limits.max_storage, self.max_storage),
+        ):
+            if self.is_enabled and max(promised, 0) > limit:
+                error = api_error(name)
+                raise ConfigError(
+                    f"Error enabling jetstream on configured accounts: {error.description} ({error.err_code})"
+                )
 
     def check_create(self, config: StreamConfig) -> None:
         """Raises ApiError unless there is room for one more stream."""

@@ -121,7 +121,7 @@ class Acks:
                 return unmarshal(argument, NakOptions).delay
             return round(parse_duration(argument.decode()) * NANOSECONDS)
         except (ApiError, ValueError):
-            name = f"$G > {self._core.stream} > {self._core.name}"
+            name = f"{self._core.account} > {self._core.stream} > {self._core.name}"
             self._core.warn(f"JetStream consumer '{name}' bad NAK delay value: {argument!r}")
             return None
 

@@ -37,8 +37,8 @@ class Advisories:
         *,
         stream: str,
         consumer: str,
+        account: str,
         domain: str = "",
-        account: str = "$G",
     ) -> None:
         self._client = client
         self._now = now

@@ -144,7 +144,7 @@ class Api:
         node: Any = self._tree
         found: list[str] = []
         for place, token in enumerate(tokens):
-            if token in node:
+            if token in node and token not in ("*", ">"):
                 node = node[token]
             elif "*" in node:
                 node = node["*"]

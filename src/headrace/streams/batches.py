@@ -77,7 +77,7 @@ class Batches:
     def _accept(self, batch_id: bytes, publication: Publication) -> bytes:
         config, checks, limits = self._stream.config, self._intake.checks, self._limits
         checks.check_sealed()
-        self._intake.writer.check_room()
+        self._intake.writer.check_room(publication)
         checks.check_size(publication)
         if not config.allow_atomic:
             raise api_error("atomic_publish_disabled")

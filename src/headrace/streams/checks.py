@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MAXIMUM_HEADER_LENGTH = 65535
 MAXIMUM_FILE_RECORD = 32 * 1024 * 1024
-_FILE_OVERHEAD, _FILE_HEADER_OVERHEAD, _MEMORY_OVERHEAD = 30, 4, 16
 
 
 class Checks:
@@ -86,11 +85,7 @@ class Checks:
             raise api_error("stream_store_failed", err="message too large")
 
     def stored_size(self, publication: Publication) -> int:
-        """What nats-server counts for it in max_bytes."""
-        size = len(publication.subject) + len(publication.headers) + len(publication.payload)
-        if self.config.storage == "memory":
-            return size + _MEMORY_OVERHEAD
-        return size + _FILE_OVERHEAD + (_FILE_HEADER_OVERHEAD if publication.headers else 0)
+        return publication.stored_size(self.config.storage)
 
     def check_sealed(self) -> None:
         if self.config.sealed:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.broker.connection import Connection
-from headrace.streams.account import ACCOUNT_NAME
 from headrace.streams.formats import NANOSECONDS, format_time
 
 
-def client_info(publisher: object, server_name: str) -> dict[str, Any]:
+def client_info(publisher: object, server_name: str, account: str) -> dict[str, Any]:
     """Only the account for a request from within the server."""
     connection = getattr(publisher, "owner", publisher)
     if not isinstance(connection, Connection):
-        return {"acc": ACCOUNT_NAME}
+        return {"acc": account}
     optional = {
         "user": connection.user,
         "name": connection.options.name,
@@ -25,7 +24,7 @@ def client_info(publisher: object, server_name: str) -> dict[str, Any]:
         "start": format_time(int(connection.started_at * NANOSECONDS)),
         "host": connection.host,
         "id": connection.cid,
-        "acc": ACCOUNT_NAME,
+        "acc": account,
         **{key: value for key, value in optional.items() if value},
         "server": server_name,
         "kind": "Client",

@@ -68,9 +68,15 @@ class Consumer:
         now = steady_clock(jetstream.now)
         alarm = Alarm(now, self._on_alarm)
         advisories = Advisories(
-            jetstream.client, jetstream.now, stream=stream.name, consumer=name, domain=jetstream.domain
+            jetstream.client,
+            jetstream.now,
+            stream=stream.name,
+            consumer=name,
+            account=jetstream.account.name,
+            domain=jetstream.domain,
         )
         self.core = Core(
+            account=jetstream.account.name,
             stream=stream.name,
             name=name,
             config=config,

@@ -23,6 +23,7 @@ class Core:
     def __init__(
         self,
         *,
+        account: str,
         stream: str,
         name: str,
         config: ConsumerConfig,
@@ -40,6 +41,7 @@ class Core:
         later: Callable[[Callable[[], object]], None],
         flush_soon: Callable[[], None],
     ) -> None:
+        self.account = account
         self.stream = stream
         self.name = name
         self.config = config

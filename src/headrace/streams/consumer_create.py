@@ -13,7 +13,7 @@ from headrace.streams.consumer_rules import MAX_NAME_BYTES, Limits, check_config
 from headrace.streams.consumer_state import snapshot
 from headrace.streams.consumer_store import ConsumerMeta
 from headrace.streams.consumer_update import check_partition, check_update, check_workqueue
-from headrace.streams.errors import api_error
+from headrace.streams.errors import ApiError, StoreError, api_error
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
@@ -54,7 +54,10 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
         name = random_id(EPHEMERAL_NAME_LENGTH)
         while name in stream.consumers:
             name = random_id(EPHEMERAL_NAME_LENGTH)
-    consumer = Consumer(stream, name, config, stream.jetstream.now())
+    try:
+        consumer = Consumer(stream, name, config, stream.jetstream.now())
+    except StoreError as error:  # a name that no file can have
+        raise _not_stored() from error
     await _save_new(consumer)
     stream.consumers[name] = consumer
     consumer.start()
@@ -96,7 +99,12 @@ async def _save_new(consumer: Consumer) -> None:
     try:
         await files.in_thread(consumer_store.save_new, directory, meta, snapshot(consumer.core.ledger))
     except OSError as error:
-        raise api_error("consumer_store_failed", err=error) from error
+        raise _not_stored() from error
+
+
+def _not_stored() -> ApiError:
+    """Without the reason, which would show the paths of this server."""
+    return api_error("consumer_create", err="error creating store for consumer")
 
 
 async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
@@ -107,7 +115,7 @@ async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
     try:
         await files.in_thread(consumer_store.save_meta, directory, meta)
     except OSError as error:
-        raise api_error("consumer_store_failed", err=error) from error
+        raise api_error("consumer_store_failed", err=(error.strerror or "").lower()) from error
 
 
 def _check_count(stream: Stream, limits: Limits) -> None:

@@ -17,7 +17,7 @@ def place(core: Core, state: ConsumerState | None, max_msgs_per_subject: int) ->
     log, ahead = core.log, state.delivered_stream
     if reconcile(state, log.last_seq):
         core.warn(
-            f"JetStream consumer '$G > {core.stream} > {core.name}' delivered sequence {ahead} "
+            f"JetStream consumer '{core.account} > {core.stream} > {core.name}' delivered sequence {ahead} "
             f"past last stream sequence of {log.last_seq}"
         )
     restore(core.ledger, state)

@@ -7,7 +7,7 @@ ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue gr
 
 from __future__ import annotations
 
-from headrace.broker.internal import InternalClient
+from headrace.broker.internal import Handler, InternalClient
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log, Stored
 from headrace.engine.sinks import InboxMessage
@@ -43,11 +43,24 @@ class DirectGet:
         for name in names - set(self._subscriptions):
             subject = SUBJECT + name.encode()
             self._subscriptions[name] = (
-                self._client.subscribe(subject, self.on_request, queue=QUEUE),
-                self._client.subscribe(subject + b".>", self.on_last_by_subject, queue=QUEUE),
+                self._client.subscribe(subject, self._once_committed(self.on_request), queue=QUEUE),
+                self._client.subscribe(
+                    subject + b".>", self._once_committed(self.on_last_by_subject), queue=QUEUE
+                ),
             )
 
     # -- requests
+
+    def _once_committed(self, handler: Handler) -> Handler:
+        """What was published before a request is part of its answer; nobody sees what may be lost again."""
+
+        def handle(message: InboxMessage) -> None:
+            if self._log.committed_seq == self._log.last_seq:
+                handler(message)
+            else:
+                self._log.when_committed(lambda _: handler(message))
+
+        return handle
 
     def on_request(self, message: InboxMessage) -> None:
         request = self._read(message, may_be_empty=False)

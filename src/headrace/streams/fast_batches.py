@@ -132,7 +132,7 @@ class FastBatches:
     def _check(self, publication: Publication) -> Order:
         checks = self._intake.checks
         checks.check_sealed()
-        self._intake.writer.check_room()
+        self._intake.writer.check_room(publication)
         checks.check_size(publication)
         if not self._stream.config.allow_batched:
             raise api_error("batch_publish_disabled")

@@ -113,13 +113,14 @@ class Ingest:
             self._scheduler.note_message(message)
 
     def _follow(self, config: StreamConfig) -> None:
-        self._stop_following()
+        if config.mirror is not None or not config.sources:
+            self._stop_following()
         if config.mirror is not None:
             self._mirror = Mirror(self._intake, config.mirror)
             self._mirror.start()
         if config.sources:
-            self._sources = Sources(self._intake, config.sources, self._positions)
-            self._sources.start()
+            self._sources = self._sources or Sources(self._intake, self._positions)
+            self._sources.follow(config.sources)
 
     def _stop_following(self) -> None:
         if self._mirror is not None:
@@ -133,10 +134,10 @@ class Ingest:
 
     @property
     def needs_every_message(self) -> bool:
-        """Whether a feature of the stream concerns plain messages, too, or none may be stored."""
+        """Whether a feature of the stream concerns plain messages, too, or there may be no room for them."""
         config = self._stream.config
         return bool(
-            (self._share is not None and self._share.is_full)
+            (self._share is not None and (self._share.is_limited or self._share.is_full))
             or config.subject_transform
             or config.republish
             or config.allow_msg_counter

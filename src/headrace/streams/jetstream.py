@@ -3,7 +3,7 @@
 `start` reads what is on disk, before the first client comes. A stream whose files are damaged beyond
 reading is reported and its directory left alone; nothing is ever deleted because it could not be read.
 
-    <store_dir>/jetstream/$G/streams/<name>/meta.json, msgs/, consumers/
+    <store_dir>/jetstream/<account>/streams/<name>/meta.json, msgs/, consumers/
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.config.options import NATS_VERSION, Options
 from headrace.engine.committer import Committer
 from headrace.logs import Log
 from headrace.streams import formats
-from headrace.streams.account import ACCOUNT_NAME, NANOSECONDS, Account
+from headrace.streams.account import NANOSECONDS, Account
 from headrace.streams.advisories import random_id
 from headrace.streams.api import Api, Request
 from headrace.streams.client_info import client_info
@@ -36,7 +36,7 @@ from headrace.streams.files import (
     make_directory,
     read_checked,
 )
-from headrace.streams.routes import ROUTES
+from headrace.streams.routes import REFUSALS, ROUTES
 from headrace.streams.stream import Stream
 from headrace.streams.wire_types import Int64
 
@@ -63,12 +63,15 @@ class JetStream:
         self.domain = options.jetstream_domain
         self.version = NATS_VERSION
         self.server_name = options.server_name or broker.server_id
-        self.directory = os.path.join(options.jetstream_directory, ACCOUNT_NAME, "streams")
+        self.directory = os.path.join(options.jetstream_directory, options.account, "streams")
         self.client = InternalClient(broker.hub, broker.interest, broker.on_bug)
         self.committer = Committer(sync_interval=options.sync_interval)
         self.streams: dict[str, Stream] = {}
         self.account = Account(
             self.streams,
+            name=options.account,
+            is_enabled=options.account_jetstream,
+            limits=options.account_limits,
             max_memory=options.jetstream_max_memory,
             max_storage=options.jetstream_max_store,
             max_duplicate_window=int(options.jetstream_limits.duplicate_window * NANOSECONDS),
@@ -98,13 +101,12 @@ class JetStream:
     # -- starting and stopping
 
     def start(self) -> None:
-        """Raises StoreError if the directory cannot be used."""
-        try:
-            make_directory(self.directory)
-        except OSError as error:
-            raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
+        """Raises StoreError if the directory cannot be used, ConfigError if the account may use too much."""
+        self.account.check_promised()
+        if self.account.is_enabled:
+            self._open_directory()
         self.hub.add_source(self.committer.fileno(), self._on_committed)
-        for name in list_directory(self.directory):
+        for name in list_directory(self.directory) if self.account.is_enabled else ():
             self._recover(name)
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
@@ -114,7 +116,7 @@ class JetStream:
             DomainApi(self.domain, self.client)
         self.api = Api(
             self,
-            ROUTES,
+            ROUTES if self.account.is_enabled else REFUSALS,
             self.client,
             self.account,
             self.log,
@@ -137,6 +139,12 @@ class JetStream:
     def _on_committed(self) -> None:
         self.committer.poll()
 
+    def _open_directory(self) -> None:
+        try:
+            make_directory(self.directory)
+        except OSError as error:
+            raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
+
     def _recover(self, name: str) -> None:
         directory = os.path.join(self.directory, name)
         try:
@@ -152,7 +160,7 @@ class JetStream:
         for damage in stream.open():
             self.log.warn(f"Stream {name!r}: {damage}")
         self.add(stream)
-        self.log.info(f"  Restored {stream.log.count:,} messages for stream '{ACCOUNT_NAME} > {name}'")
+        self.log.info(f"  Restored {stream.log.count:,} messages for stream '{self.account.name} > {name}'")
 
     def add(self, stream: Stream) -> None:
         """From here on its name and its subjects are taken."""
@@ -192,7 +200,7 @@ class JetStream:
         text = partial(bytes.decode, encoding="utf-8", errors="replace")
         fields: dict[str, Any] = {
             "server": self.server_name,
-            "client": client_info(request.publisher, self.server_name),
+            "client": client_info(request.publisher, self.server_name, self.account.name),
             "subject": request.subject,
             "response": text(answer),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.filters import Filter
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 
 
-def get_message(jetstream: JetStream, request: Request) -> Fields:
+def get_message(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
     if request.is_empty:
         raise api_error("bad_request")
     asked = decode(request.payload, MessageGetRequest, strict=jetstream.strict)
@@ -31,7 +32,21 @@ def get_message(jetstream: JetStream, request: Request) -> Fields:
     )
     if asked.batch > 0 or asked.max_bytes > 0 or names_nothing or asked.has_two_places:
         raise api_error("bad_request")
-    message = find_message(find_stream(jetstream, request.stream).log, asked)
+    stream = find_stream(jetstream, request.stream)
+    if stream.log.committed_seq == stream.log.last_seq:
+        return _describe(stream, asked)
+    return _describe_once_committed(stream, asked)
+
+
+async def _describe_once_committed(stream: Stream, asked: MessageGetRequest) -> Fields:
+    """What was published before the request is part of its answer, and nobody sees what may be lost again."""
+    with suppress(ApiError):  # what could not be written is not there any more
+        await stream.committed()
+    return _describe(stream, asked)
+
+
+def _describe(stream: Stream, asked: MessageGetRequest) -> Fields:
+    message = find_message(stream.log, asked)
     if message is None:
         raise api_error("no_message_found")
     fields: Fields = {"subject": message.subject.decode("utf-8", "replace"), "seq": message.seq}

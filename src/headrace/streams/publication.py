@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FILE_OVERHEAD, FILE_HEADER_OVERHEAD, MEMORY_OVERHEAD = 30, 4, 16
+
 
 @dataclass(slots=True)
 class Publication:
@@ -25,6 +27,13 @@ class Publication:
     rollup: str = ""
     ttl: int = 0  # seconds; -1: never expires; 0: none of its own
     has_schedule: bool = False
+
+    def stored_size(self, storage: str) -> int:
+        """What nats-server counts for it in max_bytes."""
+        size = len(self.subject) + len(self.headers) + len(self.payload)
+        if storage == "memory":
+            return size + MEMORY_OVERHEAD
+        return size + FILE_OVERHEAD + (FILE_HEADER_OVERHEAD if self.headers else 0)
 
 
 class Duplicate(Exception):

@@ -61,6 +61,8 @@ class PullDelivery:
             if not request.heartbeat:
                 core.send_status(reply, status(409, "Exceeded MaxWaiting"))
             return
+        if not core.client.has_interest(reply):
+            return  # nobody would hear the answer
         self.queue.add(request)
         if request.due:
             core.alarm.advance("pull", request.due)

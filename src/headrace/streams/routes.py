@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headrace.streams import message_api, stream_api
 from headrace.streams.account import AccountInfo
 from headrace.streams.api import Request, Route
 from headrace.streams.consumer_api import ROUTES as CONSUMER_ROUTES
+from headrace.streams.errors import api_error
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
@@ -17,9 +20,16 @@ def account_info(jetstream: JetStream, request: Request) -> AccountInfo:
     return jetstream.account.info()
 
 
+def refuse(jetstream: JetStream, request: Request) -> AccountInfo:
+    raise api_error("not_enabled_for_account")
+
+
 ROUTES: tuple[Route, ...] = (
     Route("INFO", "account_info_response", account_info),
     *stream_api.ROUTES,
     *message_api.ROUTES,
     *CONSUMER_ROUTES,
 )
+
+# For an account that may have no streams.
+REFUSALS: tuple[Route, ...] = tuple(msgspec.structs.replace(route, handler=refuse) for route in ROUTES)

@@ -59,7 +59,7 @@ class Source:
 
     def __init__(self, intake: Intake, config: StreamSource, positions: Positions) -> None:
         self._intake = intake
-        self._config = config
+        self.config = config
         self._positions = positions
         self._name, self._pattern, self._target = index_name(config).split(" ")
         self._identity = ""
@@ -83,7 +83,7 @@ class Source:
 
     def _first_wanted(self, origin: Stream, *, was_read: bool) -> int:
         """Where the configuration says; a stream that has lost what it knew does not read all again."""
-        config, log = self._config, self._intake.log
+        config, log = self.config, self._intake.log
         if config.opt_start_seq:
             return config.opt_start_seq
         if config.opt_start_time is not None:
@@ -114,13 +114,22 @@ class Source:
 class Sources:
     """All sources of a stream."""
 
-    def __init__(self, intake: Intake, configs: list[StreamSource], positions: Positions) -> None:
+    def __init__(self, intake: Intake, positions: Positions) -> None:
+        self._intake = intake
         self._positions = positions
-        self._sources = [Source(intake, config, positions) for config in configs]
+        self._sources: list[Source] = []
 
-    def start(self) -> None:
-        self._positions.recover({source.index_name for source in self._sources})
+    def follow(self, configs: list[StreamSource]) -> None:
+        """From now on, these; those that are followed already are not disturbed."""
+        kept = [source for source in self._sources if source.config in configs]
         for source in self._sources:
+            if source not in kept:
+                source.origin.stop()
+        known = [source.config for source in kept]
+        added = [Source(self._intake, each, self._positions) for each in configs if each not in known]
+        self._sources = kept + added
+        self._positions.recover({source.index_name for source in added})
+        for source in added:
             source.origin.start()
 
     def stop(self) -> None:

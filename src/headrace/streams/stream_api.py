@@ -144,7 +144,7 @@ def write_meta(directory: str, config: StreamConfig, created: int) -> None:
 
 
 def _store_failed(jetstream: JetStream, config: StreamConfig, error: Exception) -> ApiError:
-    jetstream.log.warn(f"Stream create failed for '$G > {config.name}': {error}")
+    jetstream.log.warn(f"Stream create failed for '{jetstream.account.name} > {config.name}': {error}")
     return api_error("stream_create", err="error creating store for stream")
 
 
@@ -214,11 +214,24 @@ def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
 # -- look
 
 
-def stream_info(jetstream: JetStream, request: Request) -> Fields:
+def stream_info(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
     asked = StreamInfoRequest()
     if request.has_object:
         asked = decode(request.payload, StreamInfoRequest, strict=jetstream.strict)
     stream = find_stream(jetstream, request.stream)
+    if stream.log.committed_seq == stream.log.last_seq:
+        return _info(stream, asked)
+    return _committed_info(stream, asked)
+
+
+async def _committed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
+    """Whoever is told of a message may read it at once, but it can only be read once it is on disk."""
+    with suppress(ApiError):
+        await stream.committed()
+    return _info(stream, asked)
+
+
+def _info(stream: Stream, asked: StreamInfoRequest) -> Fields:
     info = stream.info(details=asked.deleted_details, with_cluster=True)
     page = NO_PAGE
     if asked.subjects_filter:

@@ -1,7 +1,8 @@
 """How much of the server's memory and disk its streams use, in the bytes that their limits count.
 
-Each stream reports when its log has changed. When a limit is crossed, all streams of that storage are told:
-the engine takes their publishes by itself only while there is room.
+Each stream reports when its log has changed. When a limit of the server is crossed, all streams of that
+storage are told: the engine takes their publishes by itself only while there is room. A limit of the account
+is checked before each message, so where there is one the engine takes none by itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from headrace.engine.log import Log
+    from headrace.streams.account import Account
     from headrace.streams.jetstream import JetStream
 
 _USAGES: WeakKeyDictionary[JetStream, Usage] = WeakKeyDictionary()
@@ -20,13 +22,22 @@ _USAGES: WeakKeyDictionary[JetStream, Usage] = WeakKeyDictionary()
 class Usage:
     """Of one server."""
 
-    def __init__(self, max_memory: int, max_storage: int) -> None:
-        self._limits = {"memory": max_memory, "file": max_storage}
+    def __init__(self, account: Account) -> None:
+        self._limits = {"memory": account.max_memory, "file": account.max_storage}
+        self._account_limits = {"memory": account.limits.max_memory, "file": account.limits.max_storage}
         self._used = {"memory": 0, "file": 0}
         self._shares: set[Share] = set()
 
     def is_full(self, storage: str) -> bool:
         return self._used[storage] > self._limits[storage] >= 0
+
+    def is_limited(self, storage: str) -> bool:
+        """Whether the account has a limit."""
+        return self._account_limits[storage] >= 0
+
+    def would_exceed(self, storage: str, size: int) -> bool:
+        """Whether so many bytes more are too many for the account."""
+        return self._used[storage] + size > self._account_limits[storage] >= 0
 
     def add(self, storage: str, size: int) -> None:
         was_full = self.is_full(storage)
@@ -60,6 +71,14 @@ class Share:
         self.update()
         return self._usage.is_full(self.storage)
 
+    @property
+    def is_limited(self) -> bool:
+        return self._usage.is_limited(self.storage)
+
+    def would_exceed(self, size: int) -> bool:
+        self.update()
+        return self._usage.would_exceed(self.storage, size)
+
     def update(self) -> None:
         change = self._log.byte_count - self._counted
         if change:
@@ -76,6 +95,5 @@ class Share:
 def usage_of(jetstream: JetStream) -> Usage:
     """The one that all streams of the server share."""
     if jetstream not in _USAGES:
-        account = jetstream.account
-        _USAGES[jetstream] = Usage(account.max_memory, account.max_storage)
+        _USAGES[jetstream] = Usage(jetstream.account)
     return _USAGES[jetstream]

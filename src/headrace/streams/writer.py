@@ -61,7 +61,7 @@ class Writer:
 
     def store(self, publication: Publication) -> int:
         """The message's sequence. Raises ApiError if the stream does not take it."""
-        self.check_room()
+        self.check_room(publication)
         publication.ttl = read_ttl(publication.headers)
         publication.headers, publication.ttl = raise_to_marker(
             publication.headers, publication.ttl, self._stream.config
@@ -80,10 +80,14 @@ class Writer:
             self._republisher.note(publication, target, seq, time, last_seq)
         return seq
 
-    def check_room(self) -> None:
-        """Raises ApiError if the server's memory or disk is used up."""
-        if self._share is not None and self._share.is_full:
+    def check_room(self, publication: Publication) -> None:
+        """Raises ApiError if the server's memory or disk is used up, or what the account may use of it."""
+        if self._share is None:
+            return
+        if self._share.is_full:
             raise api_error("insufficient_resources")
+        if self._share.would_exceed(publication.stored_size(self._share.storage)):
+            raise api_error("account_resources_exceeded")
 
     def _append(self, publication: Publication, time: int) -> int:
         arguments = (publication.subject, publication.headers, publication.payload, time, publication.seq)

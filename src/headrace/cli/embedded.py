@@ -1,0 +1,57 @@
+"""A server of our own for a command: started on loopback, and stopped when the command ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headrace.errors import UsageError
+
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.02
+
+
+@contextmanager
+def embedded_server(store: str, port: int = -1) -> Iterator[str]:
+    """The URL of a server that keeps its streams under `store`. Raises UsageError if it does not start.
+
+    It is a process of its own, so that Ctrl-C lets the command end first, and a crash of one is not that of
+    the other.
+    """
+    Path(store).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
+        log = Path(directory, "log")
+        command = [sys.executable, "-m", "headrace.cli.nats_server", "-a", "127.0.0.1", "-p", str(port)]
+        command += ["-js", "-sd", store, "--ports_file_dir", directory]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            yield _wait(process, Path(directory), log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], directory: Path, log: Path) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        for path in directory.glob("*.ports"):
+            with suppress(ValueError, LookupError, OSError):  # it is still being written
+                return str(json.loads(path.read_text())["nats"][0])
+        time.sleep(POLL_SECONDS)
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    reason = lines[-1].partition("] ")[2] if lines else "it said nothing"
+    raise UsageError(f"the embedded server did not start: {reason or lines[-1]}")

@@ -1,0 +1,107 @@
+"""`headrace land`: a Parquet table of a stream, kept up to date."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from headrace.cli.arguments import Seconds, Target, connection_options
+from headrace.cli.follow import follow
+from headrace.cli.output import plural, say
+
+EPILOG = """\b
+Examples:
+  headrace land ORDERS --to tables/orders
+  headrace land ORDERS --to tables/orders --once
+  headrace land ORDERS --to s3a://lake/orders --every 60 --partition-by hour
+
+Start it again with the same --to, and it goes on where it was: every message is in the table once.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Keep a Parquet table of a stream.")
+@click.argument("stream", metavar="STREAM")
+@click.option("--to", "directory", required=True, metavar="DIR", help="Where the table is, or will be.")
+@connection_options
+@click.option("--once", is_flag=True, help="Land what is there now, then end.")
+@click.option(
+    "--format", "shape", type=click.Choice(("parquet",)), default="parquet", help="Format of the files."
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(("day", "hour", "none")),
+    default="day",
+    help="Directories by the time when messages were stored, in UTC. [default: day]",
+)
+@click.option("--text", is_flag=True, help="Payloads as text instead of bytes.")
+@click.option(
+    "--start",
+    default="earliest",
+    metavar="WHERE",
+    help="Where a new table begins: earliest, latest or a sequence. [default: earliest]",
+)
+@click.option(
+    "--every",
+    type=Seconds(min=0),
+    default=10.0,
+    metavar="SECONDS",
+    help="Time between batches. [default: 10]",
+)
+@click.option(
+    "--rows-per-batch",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    metavar="N",
+    help="Most messages of a batch. [default: 1000000]",
+)
+@click.option(
+    "--compact-after",
+    type=click.IntRange(min=0),
+    default=32,
+    metavar="N",
+    help="Merge small files of a partition when it has so many; 0 never does. [default: 32]",
+)
+@click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
+def land(
+    stream: str,
+    directory: str,
+    target: Target,
+    once: bool,
+    shape: str,
+    partition_by: str,
+    text: bool,
+    start: str,
+    every: float,
+    rows_per_batch: int,
+    compact_after: int,
+    master: str | None,
+) -> None:
+    """Keep a table of a stream up to date, until Ctrl-C or, with --once, until all is landed."""
+    from headrace.cli.spark_command import connected, source_options, spark_for_command
+    from headrace.spark.land import SETTINGS, Landing, start_landing
+
+    if start not in ("earliest", "latest"):
+        if not start.isdecimal() or int(start) < 1:
+            raise click.UsageError("--start is earliest, latest or a sequence, 1 or more")
+        start = f'{{"{stream}": {start}}}'
+    with connected(target) as client:
+        client.stream_info(stream)  # what can be wrong is better told before Spark starts
+    landing = Landing(
+        stream=stream,
+        directory=directory,
+        options=source_options(target),
+        partition_by=partition_by,
+        text=text,
+        start=start,
+        rows_per_batch=rows_per_batch,
+        compact_after=compact_after,
+        every_seconds=every,
+    )
+    with spark_for_command(f"headrace land {stream}", master, SETTINGS) as spark:
+        query = start_landing(spark, landing, once=once)
+        say(f"landing {stream} in {directory}" + ("" if once else "; Ctrl-C stops"))
+        began = time.monotonic()
+        progress = follow({stream: query})[stream]
+        seconds = time.monotonic() - began
+        say(f"{plural(progress.rows, 'row')} landed in {seconds:.1f} s, {progress.lag:,} behind")

@@ -1,0 +1,113 @@
+"""`headrace pipeline`: run what a YAML file describes, or only look whether it would run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.cli.output import plural, say
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.cli.arguments import Target
+    from headrace.spark.pipeline.specification import Pipeline
+
+CONSOLE_ROWS = 20
+
+EPILOG = """\b
+Examples:
+  headrace pipeline check shop.yml
+  headrace pipeline run shop.yml
+  headrace pipeline run shop.yml --once
+
+Start it again, and it goes on where it was. docs/spark.md says what stands in the file.
+"""
+
+
+@click.group(short_help="Run pipelines of streams and tables.", epilog=EPILOG)
+def pipeline() -> None:
+    """Streams through SQL and Python into tables and streams, as a YAML file describes it."""
+
+
+@pipeline.command(epilog=EPILOG)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--quick", is_flag=True, help="Leave out what needs Spark: SQL, and the names of its columns.")
+def check(file: Path, quick: bool) -> None:
+    """Say what is wrong with a pipeline, without running it and without a server."""
+    from headrace.cli.spark_command import SHORT_SETTINGS, spark_for_command
+    from headrace.spark.pipeline.plan import build_views, import_functions
+    from headrace.spark.pipeline.specification import read_pipeline
+
+    found = read_pipeline(file)
+    import_functions(found)
+    if not quick:
+        with spark_for_command(f"headrace pipeline {found.name}", "local[1]", SHORT_SETTINGS) as spark:
+            build_views(spark, found, {})
+    counts = [(found.sources, "source"), (found.steps, "step"), (found.sinks, "sink")]
+    click.echo(f"{file}: fine: " + ", ".join(plural(len(specs), noun) for specs, noun in counts))
+
+
+@pipeline.command(epilog=EPILOG)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Process what is there now, then end.")
+@click.option("--master", metavar="MASTER", help="Spark master; wins over that of the file.")
+def run(file: Path, once: bool, master: str | None) -> None:
+    """Run a pipeline until Ctrl-C or, with --once, until all is processed."""
+    from headrace.cli.follow import follow
+    from headrace.cli.spark_command import connected, source_options, spark_for_command
+    from headrace.spark.land import SETTINGS
+    from headrace.spark.pipeline.plan import build_views, import_functions
+    from headrace.spark.pipeline.run import start_queries
+    from headrace.spark.pipeline.specification import read_pipeline
+    from headrace.spark.pipeline.streams import check_streams, make_streams
+
+    found = read_pipeline(file)
+    import_functions(found)
+    with _server(found) as target:
+        with connected(target) as client:
+            for name in make_streams(client, found):
+                say(f"made the stream {name}")
+            for warning in check_streams(client, found):
+                say(f"warning: {warning}")
+        settings = SETTINGS | dict(found.conf)
+        options = source_options(target)
+        with spark_for_command(f"headrace pipeline {found.name}", master or found.master, settings) as spark:
+            views = build_views(spark, found, options)
+            queries = start_queries(spark, found, views, options, _show, once=once)
+            say(f"running {', '.join(queries)}" + ("" if once else "; Ctrl-C stops"))
+            for name, progress in follow(queries).items():
+                say(f"{name}: {plural(progress.rows, 'row')} read, {progress.lag:,} behind")
+
+
+@contextmanager
+def _server(found: Pipeline) -> Iterator[Target]:
+    """Where the streams are; a server of our own is stopped at the end."""
+    from headrace.cli.arguments import Target
+    from headrace.cli.embedded import embedded_server
+
+    spec = found.server
+    if not spec.embedded:
+        yield Target(
+            servers=spec.urls,
+            user=spec.user or None,
+            password=spec.password or None,
+            token=spec.token or None,
+        )
+        return
+    with embedded_server(spec.store, spec.port) as url:
+        say(f"the embedded server is at {url}, its streams are in {spec.store}")
+        yield Target(servers=(url,))
+
+
+def _show(name: str, rows: DataFrame) -> None:
+    from headrace.cli.sql import lines_of_table
+
+    shown = rows.limit(CONSOLE_ROWS)
+    lines = list(lines_of_table(shown))
+    if len(lines) > 2:  # a head and a rule are always there
+        click.echo("\n".join([f"{name}:", *lines, ""]))

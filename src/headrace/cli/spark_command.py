@@ -1,0 +1,85 @@
+"""What the commands that run Spark share: a session that Ctrl-C ends cleanly, errors of Spark in one line."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from headrace.cli.output import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.cli.arguments import Target
+    from headrace.client import Client
+
+# Commands are often over before Java's second compiler could pay off, but not those that run for days.
+SHORT_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+@contextmanager
+def spark_for_command(
+    name: str, master: str | None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Spark for as long as it is needed. What Spark raises becomes a SparkError of one line.
+
+    Ctrl-C raises KeyboardInterrupt here, and what fails after it fails because of it. PySpark's own handler
+    would ask Java to cancel what runs, in the middle of another question to it, and print both conversations.
+    """
+    from headrace.errors import HeadraceError
+    from headrace.spark.failure import SparkError, reason_of
+    from headrace.spark.session import spark_session
+
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    say("starting Spark, which takes some seconds")
+    logging.disable()
+    spark = spark_session(name, master=master, settings=settings)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield spark
+    except BaseException as error:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        if isinstance(error, HeadraceError) or not _is_from_spark(error):
+            raise
+        raise SparkError(reason_of(error)) from None
+    finally:
+        if not interrupted:
+            spark.stop()
+
+
+def _is_from_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def source_options(target: Target) -> dict[str, str]:
+    """The data source's options for the server that a command was given."""
+    options = {"servers": ",".join(target.servers)}
+    given = {"nats.user": target.user, "nats.password": target.password, "nats.token": target.token}
+    return options | {name: value for name, value in given.items() if value}
+
+
+@contextmanager
+def connected(target: Target) -> Iterator[Client]:
+    """A connection of our own, to ask the server what it has before Spark is started."""
+    from headrace.client import Client
+
+    with Client.connect(
+        list(target.servers),
+        user=target.user or "",
+        password=target.password or "",
+        token=target.token or "",
+        name="headrace",
+    ) as client:
+        yield client

@@ -1,0 +1,57 @@
+"""Admission control: how far a batch may go, over all streams of a query.
+
+A limit is shared fairly. Streams that have less than an equal share get all that they have, and the others
+share the rest; so a quiet stream is never kept waiting by a busy one. Every stream that has something gets at
+least one message, because else a small limit would stop it for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.spark.offsets import Extent, Offset, Place
+from headrace.spark.partitions import count_parts
+
+
+def share(demands: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Divide `limit` among those who want something: nobody gets more than wanted, and nobody nothing."""
+    granted = {}
+    left = limit
+    waiting = sorted((amount, name) for name, amount in demands.items() if amount > 0)
+    for place, (amount, name) in enumerate(waiting):
+        granted[name] = max(1, min(amount, left // (len(waiting) - place)))
+        left -= granted[name]
+    return granted
+
+
+def advance(
+    places: Offset,
+    extents: Mapping[str, Extent],
+    *,
+    max_rows: int | None = None,
+    max_bytes: int | None = None,
+    min_partitions: int | None = None,
+) -> dict[str, Place]:
+    """The end of the next batch.
+
+    `extents` says how far each stream may be read. A limit in bytes is turned into a number of messages by
+    the mean size of the messages that the stream holds.
+    """
+    ahead = {stream: extents[stream].end - places[stream].next for stream in extents}
+    rows = share(ahead, max_rows if max_rows is not None else sum(ahead.values()))
+    if max_bytes is not None:
+        sizes = {stream: _mean_size(extents[stream]) for stream in rows}
+        granted = share({stream: ahead[stream] * sizes[stream] for stream in rows}, max_bytes)
+        rows = {stream: min(rows[stream], max(1, granted[stream] // sizes[stream])) for stream in rows}
+    parts = -(-min_partitions // len(rows)) if min_partitions and rows else None
+    end = dict(places)
+    for stream, count in rows.items():
+        place = places[stream]
+        end[stream] = Place(
+            place.base, place.next + count, count_parts(count, parts), extents[stream].created
+        )
+    return end
+
+
+def _mean_size(extent: Extent) -> int:
+    return max(1, extent.bytes // extent.messages) if extent.messages else 1

@@ -1,0 +1,93 @@
+"""`spark.read.format("nats")`: the streams as tables, as they are when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from headrace.spark.connection import Streams
+from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.offsets import Extent, Range, check_kept, resolve, wanted_start
+from headrace.spark.options import ReadOptions
+from headrace.spark.partitions import StreamPartition, count_parts, cut
+from headrace.spark.rows import read_rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class BatchReader(DataSourceReader):
+    """Reads each stream from its start to its end.
+
+    It has no `pushFilters`: with Spark's default settings, a reader that has one cannot be used at all. See
+    `pushdown` for the one that has.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.streams = Streams(options.connection)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with telling():
+            try:
+                return cut(self.ranges())
+            finally:
+                self.streams.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        if not isinstance(partition, StreamPartition):
+            return  # Spark's stand-in for "no partitions": the streams are empty
+        with telling():
+            try:
+                yield from read_rows(
+                    self.streams,
+                    partition,
+                    subjects=self.subjects(),
+                    include_headers=self.options.include_headers,
+                    fail_on_data_loss=self.options.fail_on_data_loss,
+                )
+            finally:
+                self.streams.close()
+
+    def ranges(self) -> list[Range]:
+        """What is to be read."""
+        ranges = []
+        parts = self.options.min_partitions and -(-self.options.min_partitions // len(self.options.streams))
+        for stream in self.options.streams:
+            first, end = self.bounds(stream)
+            if first < end:
+                ranges.append(Range(stream, first, end - 1, count_parts(end - first, parts)))
+        return ranges
+
+    def subjects(self) -> tuple[str, ...]:
+        """Subjects to ask the server for; all, if there are none."""
+        return self.options.subjects
+
+    def bounds(self, stream: str) -> tuple[int, int]:
+        """The first sequence to read, and the first not to read."""
+        extent = self.streams.extent(stream)
+        first, end = self._start(stream, extent), self._end(stream, extent)
+        if first > end and not (self.options.start_time or self.options.end_time):
+            raise DataSourceError(
+                f"reading {stream} is to start at {first}, but to end before {end}",
+                hint="`startingOffsets` is the first to read, `endingOffsets` the first not to read",
+            )
+        return first, end
+
+    def _start(self, stream: str, extent: Extent) -> int:
+        if self.options.start_time is not None:
+            return max(extent.first, self.streams.sequence_at(stream, self.options.start_time))
+        wanted = wanted_start(self.options.start, stream)
+        return resolve(stream, wanted, extent, fail_on_data_loss=self.options.fail_on_data_loss)
+
+    def _end(self, stream: str, extent: Extent) -> int:
+        if self.options.end_time is not None:
+            return min(extent.end, self.streams.sequence_at(stream, self.options.end_time))
+        wanted = wanted_start(self.options.end, stream)
+        if isinstance(wanted, int) and wanted <= extent.end:
+            return wanted
+        if isinstance(wanted, int):
+            return check_kept(stream, wanted, extent, fail_on_data_loss=self.options.fail_on_data_loss)
+        return extent.first if wanted == "earliest" else extent.end

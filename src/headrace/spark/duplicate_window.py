@@ -1,0 +1,48 @@
+"""The duplicate window: how long a stream recognises a message that is published again.
+
+A query that was stopped repeats its last batch when it starts again. If the stream has forgotten the ids by
+then, messages of that batch are in it twice. nats-server remembers for 2 minutes by default, which a machine
+needs to reboot; so a sink says it when a stream remembers for less than RESTART_SECONDS.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.client import Client
+
+RESTART_SECONDS = 600
+NANOSECONDS = 1_000_000_000
+
+_checked: set[str] = set()
+
+
+def warning_about(client: Client, subject: str) -> str | None:
+    """What to say about the stream that keeps this subject; None if all is well or no stream keeps it."""
+    for stream in client.stream_names(subject):
+        window = client.stream_info(stream).duplicate_window
+        if window < RESTART_SECONDS * NANOSECONDS:
+            return (
+                f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that "
+                f"starts again later than that can write messages twice; give it a duplicate_window of "
+                f"{RESTART_SECONDS} s or more"
+            )
+    return None
+
+
+def warn_if_short(client: Client, subjects: Any) -> None:
+    """Say it on stderr, which Spark puts into its log; once per process and subject."""
+    subject = subjects if isinstance(subjects, str) else subjects[0].as_py()
+    if subject in _checked:
+        return
+    _checked.add(subject)
+    try:
+        warning = warning_about(client, subject)
+    except HeadraceError:
+        return  # whoever may only publish may not ask
+    if warning:
+        print(f"headrace: warning: {warning}", file=sys.stderr, flush=True)

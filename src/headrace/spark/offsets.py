@@ -1,0 +1,146 @@
+"""Where a query is in its streams: what Spark writes into its checkpoint for us, and what follows from it.
+
+An offset holds one place per stream:
+
+    {"ORDERS": {"base": 1, "next": 100001, "parts": 2, "created": 1763250000000000000}}
+
+`next` is the sequence that the following batch starts with. `base` is where the query began, and `parts` how
+many partitions the batch that ends here is cut into. They are there because Spark may ask for any batch
+again, after a crash, perhaps with other options or on another machine, and must get the same rows in the same
+partitions: the sink makes message ids of them. `created` tells the stream from another one that has been
+given its name since.
+
+A new query starts from {}, an offset without any place, and finds its first sequence in the `base` of the
+end. It must not be a sequence: Spark asks for the initial offset again when it repeats the first batch, and
+by then the end of the stream, where `latest` starts, lies elsewhere. What came between would be lost
+silently.
+
+    batch 0   {}            -> base 11, next 15     reads 11 to 14
+    batch 1   next 15       -> base 11, next 20     reads 15 to 19
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.spark.failure import DataLossError, DataSourceError
+from headrace.spark.option_values import EARLIEST, Start
+
+INITIAL: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Place:
+    base: int
+    next: int
+    parts: int = 1
+    created: int = 0
+
+
+Offset = Mapping[str, Place]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a stream holds. Without messages, `first` is the sequence that the next one will get."""
+
+    first: int
+    last: int
+    messages: int = 0
+    bytes: int = 0
+    created: int = 0
+
+    @property
+    def end(self) -> int:
+        """The sequence that the next message will get."""
+        return self.last + 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """The messages `first` to `last`, both included, in `parts` partitions."""
+
+    stream: str
+    first: int
+    last: int
+    parts: int
+
+
+def to_json(offset: Offset) -> dict[str, Any]:
+    """As Spark keeps it. The order is fixed, because Spark compares the text."""
+    return {
+        stream: {"base": place.base, "next": place.next, "parts": place.parts, "created": place.created}
+        for stream, place in sorted(offset.items())
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Offset:
+    """Raises DataSourceError if this is not ours, as when a checkpoint of another source is used."""
+    try:
+        return {
+            stream: Place(place["base"], place["next"], place["parts"], place["created"])
+            for stream, place in value.items()
+        }
+    except (KeyError, TypeError, ValueError):
+        raise DataSourceError(
+            f"the checkpoint holds an offset that is not one of this source: {value}",
+            hint="use another checkpoint directory",
+        ) from None
+
+
+def ranges_between(start: Offset, end: Offset) -> list[Range]:
+    """What a batch reads: for each stream from its place in `start`, or from `base` if it has none there.
+
+    An end that lies before the start belongs to a stream that was created anew: it is read from `base`.
+    """
+    ranges = []
+    for stream, place in sorted(end.items()):
+        before = start.get(stream)
+        first = before.next if before and before.next <= place.next else place.base
+        if first < place.next:
+            ranges.append(Range(stream, first, place.next - 1, place.parts))
+    return ranges
+
+
+def resolve(stream: str, wanted: Start, extent: Extent, *, fail_on_data_loss: bool) -> int:
+    """The sequence that a start such as `earliest`, `latest` or 42 means, given what the stream holds now."""
+    if isinstance(wanted, str):
+        return extent.first if wanted == EARLIEST else extent.end
+    if wanted > extent.end:
+        raise DataSourceError(
+            f"the stream {stream} ends at {extent.last}, but reading is to start at {wanted}",
+            hint=f"the highest start is {extent.end}, or latest",
+        )
+    return check_kept(stream, wanted, extent, fail_on_data_loss=fail_on_data_loss)
+
+
+def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fail_on_data_loss: bool) -> int:
+    """Where reading from `first` really begins. Raises DataLossError if messages from there on are gone.
+
+    They may have been removed by a limit of the stream, or by a purge, or with the whole stream: then there
+    may be another one of that name, which was not `created` when that one was.
+    """
+    is_another = bool(created) and created != extent.created
+    if fail_on_data_loss and (is_another or first > extent.end):
+        raise DataLossError(
+            f"the stream {stream} was deleted and created anew since it was read up to {first - 1}",
+            hint=LOSS_HINT,
+        )
+    if fail_on_data_loss and first < extent.first:
+        raise DataLossError(
+            f"messages {first} to {extent.first - 1} of the stream {stream} were removed before being read",
+            hint=LOSS_HINT,
+        )
+    return first if extent.first <= first <= extent.end else extent.first
+
+
+LOSS_HINT = (
+    "set failOnDataLoss to false to go on with what there is, or start with a new checkpoint directory"
+)
+
+
+def wanted_start(starts: str | Mapping[str, Start], stream: str) -> Start:
+    """What the option says about one stream."""
+    return starts if isinstance(starts, str) else starts[stream]

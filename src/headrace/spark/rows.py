@@ -1,0 +1,54 @@
+"""Reads one partition: the columns that the client fills from the wire.
+
+A reader that gives back fewer rows than there were has lost data without a word, so everything that is not a
+full answer raises. Gaps are the exception, because deleted messages leave them. Only one kind of gap is not
+innocent: messages that the stream's limits, or a purge, removed between planning and reading. The client
+tells them from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.client import MessagesMissing
+from headrace.spark.connection import Streams
+from headrace.spark.failure import DataLossError
+from headrace.spark.offsets import LOSS_HINT
+from headrace.spark.partitions import StreamPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SCHEMA = (
+    "subject string, data binary, headers array<struct<key: string, value: string>>, "
+    "stream string, seq bigint, timestamp timestamp"
+)
+SCHEMA_WITHOUT_HEADERS = "subject string, data binary, stream string, seq bigint, timestamp timestamp"
+
+BATCH_ROWS = 32_768
+
+
+def read_rows(
+    streams: Streams,
+    partition: StreamPartition,
+    *,
+    subjects: tuple[str, ...],
+    include_headers: bool,
+    fail_on_data_loss: bool,
+) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a partition, in order. Raises what the client raises, and DataLossError."""
+    try:
+        batches = streams.client.fetch_range(
+            partition.stream,
+            partition.first,
+            partition.last,
+            subjects=subjects,
+            batch_rows=BATCH_ROWS,
+            headers=include_headers,
+            fail_on_loss=fail_on_data_loss,
+        )
+        for batch in batches:
+            yield batch if include_headers else batch.drop_columns(["headers"])
+    except MessagesMissing as error:
+        raise DataLossError(f"messages were removed before they were read: {error}", hint=LOSS_HINT) from None

@@ -1,0 +1,106 @@
+"""`format("nats")` as a sink: rows become messages, all of which are acknowledged before Spark goes on.
+
+A task publishes its rows with at most `maxInFlight` of them unacknowledged, and ends when the last one is.
+Spark records a batch when all its tasks have ended, so what is recorded is in the stream. What is published
+again is dropped there by its id (see `message_ids`): together, every row is in the stream exactly once.
+
+With `acks` none, for subjects that no stream keeps, a task ends when the server has read what it sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from headrace.spark.connection import connect
+from headrace.spark.duplicate_window import warn_if_short
+from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.message_ids import MessageIds, ids_of_batch, ids_of_write, new_write_id
+from headrace.spark.options import WriteOptions
+from headrace.spark.sink_columns import find_columns, messages_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from headrace.client import Client
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task did."""
+
+    rows: int
+    duplicates: int
+
+
+class RowPublisher:
+    """Publishes partitions. It travels to the workers, so it holds only what can be pickled."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, write_id: str = "") -> None:
+        self.options = options
+        self.columns = find_columns(schema, options.subject)
+        self.write_id = write_id
+        """The name of a batch write; empty in a streaming query."""
+
+    def publish(self, batches: Iterator[pyarrow.RecordBatch]) -> Written:
+        """Everything of one partition; returns when all of it has been acknowledged."""
+        with connect(self.options.connection) as client:
+            if self.options.acks:
+                return self._publish_with_acks(client, batches)
+            return self._publish_without(client, batches)
+
+    def _publish_with_acks(self, client: Client, batches: Iterator[pyarrow.RecordBatch]) -> Written:
+        ids = None if self.columns.message_id >= 0 else self._ids()
+        publisher = client.publisher(stream=self.options.stream, max_in_flight=self.options.max_in_flight)
+        rows = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            messages = messages_of(batch, self.columns, self.options.subject)
+            if not rows:
+                warn_if_short(client, messages.subjects)
+            message_ids = ids.take(batch.num_rows) if ids else messages.message_ids
+            publisher.publish(messages.subjects, messages.data, messages.headers, message_ids)
+            rows += batch.num_rows
+        return Written(rows, publisher.flush().duplicates)
+
+    def _ids(self) -> MessageIds:
+        return ids_of_write(self.write_id) if self.write_id else ids_of_batch()
+
+    def _publish_without(self, client: Client, batches: Iterator[pyarrow.RecordBatch]) -> Written:
+        rows = 0
+        for batch in batches:
+            messages = messages_of(batch, self.columns, self.options.subject)
+            client.publish_many(messages.subjects, messages.data, messages.headers)
+            rows += batch.num_rows
+        return Written(rows, 0)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise DataSourceError(
+                "messages cannot be overwritten, only added", hint='write with .mode("append")'
+            )
+        self.publisher = RowPublisher(options, schema, new_write_id())
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        with telling():
+            return self.publisher.publish(iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self.publisher = RowPublisher(options, schema)
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        with telling():
+            return self.publisher.publish(iterator)

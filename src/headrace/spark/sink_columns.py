@@ -1,0 +1,154 @@
+"""What the sink takes from a DataFrame: which columns, of which types, and as what they are published.
+
+| column | type | |
+|---|---|---|
+| `data` | binary or string | the payload; NULL is an empty one |
+| `subject` | string | where it goes, unless the option `subject` says so for all |
+| `headers` | array of structs (key, value), or map, of strings | optional |
+| `msgId` | string | optional: what makes the message unique, see `message_ids` |
+
+Columns that a read of a stream has besides (`stream`, `seq`, `timestamp`) may stay; any other is an error,
+because it may be one of these, misspelt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow
+import pyarrow.compute as compute
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
+
+from headrace.spark.failure import DataSourceError
+
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+IGNORED = {"stream", "seq", "timestamp"}
+HEADERS = pyarrow.list_(
+    pyarrow.field(
+        "element",
+        pyarrow.struct([pyarrow.field("key", pyarrow.string()), pyarrow.field("value", pyarrow.string())]),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A batch, ready to be published."""
+
+    subjects: Any
+    """An array, or one subject for all."""
+    data: Any
+    headers: Any | None
+    message_ids: Any | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where in a batch the columns are; -1 for none."""
+
+    data: int
+    subject: int
+    headers: int
+    message_id: int
+
+
+def find_columns(schema: StructType, subject: str) -> Columns:
+    """Raises DataSourceError if a column is missing, of the wrong type, or not known."""
+    places = {field.name.lower(): place for place, field in enumerate(schema.fields)}
+    known = {"data", "subject", "headers", "msgid"}
+    for name in places:
+        if name not in known | IGNORED:
+            raise DataSourceError(
+                f"the sink does not know the column `{name}`",
+                hint="it takes data, subject, headers and msgId: choose them with select()",
+            )
+    if "data" not in places:
+        raise DataSourceError("the sink needs a column `data`", hint='for example select("data")')
+    if "subject" not in places and not subject:
+        raise DataSourceError(
+            "the sink needs subjects", hint='add a column `subject`, or .option("subject", "orders.copy")'
+        )
+    for name, wanted, fits in (
+        ("data", "binary or string", (BinaryType, StringType)),
+        ("subject", "string", (StringType,)),
+        ("msgid", "string", (StringType,)),
+    ):
+        if name in places and not isinstance(schema[places[name]].dataType, fits):
+            raise DataSourceError(
+                f"the column `{name}` is {schema[places[name]].dataType.simpleString()}, not {wanted}",
+                hint=f"cast it: CAST({name} AS STRING)",
+            )
+    if "headers" in places and not _fits_headers(schema[places["headers"]].dataType):
+        raise DataSourceError(
+            f"the column `headers` is {schema[places['headers']].dataType.simpleString()}",
+            hint="it must be map<string,string> or array<struct<key:string,value:string>>",
+        )
+    # The option wins over the column, as `topic` does in Spark's Kafka sink.
+    return Columns(
+        data=places["data"],
+        subject=-1 if subject else places["subject"],
+        headers=places.get("headers", -1),
+        message_id=places.get("msgid", -1),
+    )
+
+
+def _fits_headers(kind: DataType) -> bool:
+    if isinstance(kind, MapType):
+        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    return (
+        isinstance(element, StructType)
+        and element.fieldNames() == ["key", "value"]
+        and all(isinstance(field.dataType, StringType) for field in element.fields)
+    )
+
+
+def messages_of(batch: pyarrow.RecordBatch, columns: Columns, subject: str) -> Messages:
+    """The columns of a batch as they are published. Raises DataSourceError for a NULL subject or id."""
+    data = batch.column(columns.data)
+    data = data.cast(pyarrow.binary()) if data.type != pyarrow.binary() else data
+    return Messages(
+        subjects=subject or _whole(batch.column(columns.subject), "subject"),
+        data=compute.fill_null(data, b"") if data.null_count else data,
+        headers=_headers(batch.column(columns.headers)) if columns.headers >= 0 else None,
+        message_ids=_whole(batch.column(columns.message_id), "msgId") if columns.message_id >= 0 else None,
+    )
+
+
+def _whole(column: Any, name: str) -> Any:
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise DataSourceError(
+            f"the column `{name}` is NULL in row {row} of a batch",
+            hint=f"drop such rows: WHERE {name} IS NOT NULL",
+        )
+    return column.cast(pyarrow.string()) if column.type != pyarrow.string() else column
+
+
+def _headers(column: Any) -> Any | None:
+    """As a list of structs without NULLs; None if no message has any."""
+    if isinstance(column, pyarrow.MapArray):
+        pairs = pyarrow.StructArray.from_arrays(
+            [column.keys.cast(pyarrow.string()), column.items.cast(pyarrow.string())], names=["key", "value"]
+        )
+        lists = pyarrow.ListArray.from_arrays(
+            column.offsets, pairs, mask=column.is_null() if column.null_count else None
+        )
+    else:
+        lists = column
+    if lists.null_count:
+        lists = compute.fill_null(lists.cast(HEADERS), pyarrow.scalar([], HEADERS))
+    lists = lists.cast(HEADERS)
+    pairs = lists.flatten()
+    if not len(pairs):
+        return None
+    if compute.any(compute.equal(pairs.field("key"), MESSAGE_ID_HEADER)).as_py():
+        return _without_message_id(lists)
+    return lists
+
+
+def _without_message_id(lists: Any) -> Any:
+    """A copy of a stream brings along the ids that its messages had there; here they get others."""
+    kept = [[pair for pair in pairs if pair["key"] != MESSAGE_ID_HEADER] for pairs in lists.to_pylist()]
+    return pyarrow.array(kept, HEADERS)

@@ -1,0 +1,59 @@
+"""The data source `nats`: what Spark asks first. It reads options, and hands on to readers and writers."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from headrace.spark.batch_reader import BatchReader
+from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.options import Use, read_options, write_options
+from headrace.spark.pushdown import PushdownReader
+from headrace.spark.rows import SCHEMA, SCHEMA_WITHOUT_HEADERS
+from headrace.spark.sink import BatchWriter, StreamWriter
+from headrace.spark.stream_reader import StreamReader
+
+NAMES = ["subject", "data", "headers", "stream", "seq", "timestamp"]
+
+
+class NatsDataSource(DataSource):
+    """Streams of a NATS server as tables, and tables as messages. docs/spark.md has the options."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "nats"
+
+    def schema(self) -> str:
+        with telling():
+            options = read_options(self.options, Use.READ)
+            return SCHEMA if options.include_headers else SCHEMA_WITHOUT_HEADERS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with telling():
+            options = read_options(self.options, Use.BATCH)
+            _check_schema(schema, options.include_headers)
+            return PushdownReader(options) if options.filter_pushdown else BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        with telling():
+            options = read_options(self.options, Use.STREAM)
+            _check_schema(schema, options.include_headers)
+            return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        with telling():
+            return BatchWriter(write_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        with telling():
+            return StreamWriter(write_options(self.options), schema)
+
+
+def _check_schema(schema: StructType, include_headers: bool) -> None:
+    """The user may give one, but a message has the columns that it has."""
+    expected = [name for name in NAMES if include_headers or name != "headers"]
+    if schema.fieldNames() != expected:
+        raise DataSourceError(
+            f"a message has the columns {', '.join(expected)}, not {', '.join(schema.fieldNames())}",
+            hint="leave .schema() out, and choose columns with select()",
+        )

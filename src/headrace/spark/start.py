@@ -1,0 +1,34 @@
+"""Starts streaming queries one after another.
+
+For each query Spark starts a Python process that asks our source for offsets, and gives it 10 seconds to say
+hello, a number that no setting changes. Several of them at once, while Java is still warming up, may take
+longer on a small machine, and the query fails before it has begun. So one is up before the next is started,
+and one that failed in this way is started again: nothing has happened yet.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+ATTEMPTS = 5
+POLL_SECONDS = 0.05
+
+TOO_LATE = "Python worker failed to connect back"
+STARTING = "Initializing sources"
+
+
+def start_query(writer: DataStreamWriter) -> StreamingQuery:
+    """The query, when it is up; it may have failed by then, as any query may."""
+    for attempt in range(ATTEMPTS):
+        query = writer.start()
+        while query.isActive and query.status["message"] == STARTING:
+            time.sleep(POLL_SECONDS)
+        failure = None if query.isActive else query.exception()
+        if failure is None or TOO_LATE not in str(failure) or attempt == ATTEMPTS - 1:
+            break
+    return query

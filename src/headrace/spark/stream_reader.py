@@ -1,0 +1,165 @@
+"""`spark.readStream.format("nats")`: the streams as tables that grow.
+
+Nothing is kept on the server and nothing in memory that a restart would need: where the query is stands in
+Spark's checkpoint (see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next
+batch starts, and not at all for the last batch of an AvailableNow query, so nothing may depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from headrace.spark.admission import advance
+from headrace.spark.connection import Streams
+from headrace.spark.failure import telling
+from headrace.spark.offsets import (
+    INITIAL,
+    Extent,
+    Offset,
+    Place,
+    check_kept,
+    from_json,
+    ranges_between,
+    resolve,
+    to_json,
+    wanted_start,
+)
+from headrace.spark.options import ReadOptions
+from headrace.spark.partitions import StreamPartition, cut
+from headrace.spark.rows import read_rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One per query and process: the driver's plans batches, those of the workers read them."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.streams = Streams(options.connection)
+        self._bases: dict[str, int] = {}
+        self._target: dict[str, Extent] | None = None
+
+    # -- planning, on the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        return INITIAL
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.max_rows is not None:
+            return ReadMaxRows(self.options.max_rows)
+        if self.options.max_bytes is not None:
+            return ReadMaxBytes(self.options.max_bytes)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Remember how far the streams reach now: this query ends there."""
+        with telling():
+            self._target = dict(self.streams.extents(self.options.streams))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next batch ends; `start` as it is when there is nothing new.
+
+        A query that starts gets an end at once, even when there is nothing to read: the base is in it, and
+        from then on in the checkpoint.
+        """
+        with telling():
+            before = from_json(start)
+            extents = self._readable()
+            places = {stream: self._place(stream, before, extents) for stream in extents}
+            unlimited = isinstance(limit, ReadAllAvailable)
+            end = advance(
+                dict(before) | places,
+                extents,
+                max_rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+                max_bytes=None if unlimited else self.options.max_bytes,
+                min_partitions=self.options.min_partitions,
+            )
+            moved = any(stream not in before or end[stream].next != before[stream].next for stream in end)
+            return to_json(end) if moved else start
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """How far the streams reach now; the lag in a query's progress is the distance to it."""
+        with telling():
+            extents = self.streams.extents(self.options.streams)
+            return to_json({name: Place(extent.first, extent.end) for name, extent in extents.items()})
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The same start and end give the same partitions, at any time and with any options."""
+        with telling():
+            ranges = ranges_between(from_json(start), from_json(end))
+            for stretch in ranges:
+                created = from_json(end)[stretch.stream].created
+                self._check(stretch.stream, stretch.first, created, self.streams.extent(stretch.stream))
+            return cut(ranges)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: see the top of this file."""
+
+    def stop(self) -> None:
+        self.streams.close()
+
+    # -- reading, on the workers
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        assert isinstance(partition, StreamPartition)
+        streams = Streams(self.options.connection)
+        with telling():
+            try:
+                yield from read_rows(
+                    streams,
+                    partition,
+                    subjects=self.options.subjects,
+                    include_headers=self.options.include_headers,
+                    fail_on_data_loss=self.options.fail_on_data_loss,
+                )
+            finally:
+                streams.close()
+
+    # -- the places of the streams
+
+    def _readable(self) -> Mapping[str, Extent]:
+        """What the streams hold; in an AvailableNow query, what they held when it began."""
+        if self._target is None:
+            return self.streams.extents(self.options.streams)
+        return self._target
+
+    def _place(self, stream: str, before: Offset, extents: Mapping[str, Extent]) -> Place:
+        """Where this stream is read next."""
+        extent = extents[stream]
+        place = before.get(stream)
+        if place is None:
+            base = self._base(stream, extent)
+            return Place(base, base, created=extent.created)
+        begin = self._check(stream, place.next, place.created, extent)
+        if begin == place.next:
+            return place
+        return Place(begin if begin < place.next else place.base, begin, place.parts, extent.created)
+
+    def _check(self, stream: str, first: int, created: int, extent: Extent) -> int:
+        fail = self.options.fail_on_data_loss
+        return check_kept(stream, first, extent, created=created, fail_on_data_loss=fail)
+
+    def _base(self, stream: str, extent: Extent) -> int:
+        """Where this query begins in a stream that it has not read so far. Answers the same every time."""
+        if stream not in self._bases:
+            self._bases[stream] = self._resolve(stream, extent)
+        return self._bases[stream]
+
+    def _resolve(self, stream: str, extent: Extent) -> int:
+        if self.options.start_time is not None:
+            found = self.streams.sequence_at(stream, self.options.start_time)
+            return min(max(found, extent.first), extent.end)
+        wanted = wanted_start(self.options.start, stream)
+        return resolve(stream, wanted, extent, fail_on_data_loss=self.options.fail_on_data_loss)

@@ -1,0 +1,115 @@
+"""Compaction: many small files of a partition become one.
+
+A file per batch is a lot of files, and readers pay for each. When a partition has collected enough small
+ones, they are read and written as one file. Only batches that Spark has recorded are touched, because those
+may not be written again.
+
+To replace several files by one takes several steps. A journal is written before the first, and whoever finds
+it finishes what it says:
+
+    1. the new file is complete, in `staging`
+    2. the journal is written: this file replaces those
+    3. the new file is renamed into the table
+    4. the old files are deleted, then the journal
+
+A reader that comes between 3 and 4, within milliseconds, finds rows twice, never too few.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.spark.table.files import File, Files
+from headrace.spark.table.layout import JOURNAL, STAGING, Content, content_of, file_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Files of this size are worth a task of their own, and stay as they are.
+LARGE_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Files of one partition that become one."""
+
+    directory: str
+    files: list[File]
+    content: Content
+
+
+class Compaction:
+    """`after` is how many small files a partition may have; 0 means never to compact."""
+
+    def __init__(self, spark: SparkSession, files: Files, after: int, ending: str) -> None:
+        self._spark = spark
+        self._files = files
+        self._after = after
+        self._ending = ending
+
+    def run(self, *, before: int) -> None:
+        """Compact partitions that need it, as far as they hold batches before this one.
+
+        To look costs a listing of the table, so it is done once in so many batches.
+        """
+        if not self._after or before % self._after:
+            return
+        for group in self._groups(before):
+            if len(group.files) >= self._after:
+                self._compact(group)
+
+    def finish(self) -> None:
+        """What an interrupted compaction has left to do."""
+        if not self._files.exists(JOURNAL):
+            return
+        journal = json.loads(self._files.read(JOURNAL))
+        if self._files.exists(journal["staged"]):
+            self._files.rename(journal["staged"], journal["target"])
+        for path in journal["replaces"]:
+            self._files.delete(path)
+        self._files.delete(JOURNAL)
+
+    def _groups(self, before: int) -> list[_Group]:
+        small: dict[str, list[tuple[Content, File]]] = defaultdict(list)
+        for file in self._files.list():
+            content = content_of(file.name)
+            own = file.path.startswith("_")
+            if content and not own and content.last < before and file.size < LARGE_BYTES:
+                small[file.directory].append((content, file))
+        groups = []
+        for directory, members in small.items():
+            ordered = sorted(members, key=lambda member: member[0].first)
+            content = Content(ordered[0][0].first, max(member[0].last for member in ordered))
+            groups.append(_Group(directory, [file for _, file in ordered], content))
+        return groups
+
+    def _compact(self, group: _Group) -> None:
+        staged = f"{STAGING}/compaction"
+        paths = [self._files.at(file.path) for file in group.files]
+        rows = self._spark.read.format(self._ending).load(paths).coalesce(1)
+        rows = _in_order(rows)
+        rows.write.mode("overwrite").format(self._ending).save(self._files.at(staged))
+        written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
+        assert len(written) == 1, "one partition, one file"
+        self._files.write(JOURNAL, json.dumps(self._journal(group, f"{staged}/{written[0].path}")))
+        self.finish()
+        self._files.delete(staged)
+
+    def _journal(self, group: _Group, staged: str) -> dict[str, Any]:
+        directory = f"{group.directory}/" if group.directory else ""
+        name = file_name(group.content.first, group.content.last, 0, self._ending)
+        replaces = [file.path for file in group.files]
+        number = 0
+        while f"{directory}{name}" in replaces:  # the files are compacted a second time, with nothing new
+            number += 1
+            name = file_name(group.content.first, group.content.last, number, self._ending)
+        return {"staged": staged, "target": f"{directory}{name}", "replaces": replaces}
+
+
+def _in_order(rows: Any) -> Any:
+    """By sequence where there is one: neighbours compress well, and readers can skip."""
+    keys = [name for name in ("stream", "seq") if name in rows.columns]
+    return rows.sortWithinPartitions(*keys) if keys else rows

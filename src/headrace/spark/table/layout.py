@@ -1,0 +1,52 @@
+"""How a table lies on disk.
+
+    ORDERS/
+      date=2026-11-16/
+        batch-000000042-0000.parquet          rows of batch 42
+        batches-000000000-000000041-0000.parquet   rows of batches 0 to 41, compacted
+      _headrace/
+        table.json         what the table is: who may write to it
+        checkpoint/        Spark's: where the query is
+        staging/           files that are being written and do not count yet
+        compaction.json    files that replace others, while this happens
+
+Every reader of Parquet, not only Spark, passes over names that start with `_` and takes the rest as a table
+that is partitioned in Hive's way. There is no list of valid files beside it that a reader would have to know:
+a file counts when it is there. So files are finished in `staging` and then renamed, and their names say which
+batch they hold. A batch that is written again replaces its files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+OWN = "_headrace"
+DESCRIPTION = f"{OWN}/table.json"
+CHECKPOINT = f"{OWN}/checkpoint"
+STAGING = f"{OWN}/staging"
+JOURNAL = f"{OWN}/compaction.json"
+
+_NAME = re.compile(r"(?:batch-(\d{9,})|batches-(\d{9,})-(\d{9,}))-\d{4,}\.\w+")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file's name says: which batches it holds."""
+
+    first: int
+    last: int
+
+
+def file_name(first: int, last: int, number: int, ending: str) -> str:
+    if first == last:
+        return f"batch-{first:09d}-{number:04d}.{ending}"
+    return f"batches-{first:09d}-{last:09d}-{number:04d}.{ending}"
+
+
+def content_of(name: str) -> Content | None:
+    """None if the file is none of ours."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return Content(int(match[1] or match[2]), int(match[1] or match[3]))

@@ -1,0 +1,34 @@
+"""A Spark driver that copies a stream, for tests that kill it.
+
+    python -m tests.spark.copy_stream URL SOURCE TARGET CHECKPOINT
+
+It ends when all that was there at its start is copied. Started again, it goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from headrace.spark.session import spark_session
+from headrace.spark.start import start_query
+
+ROWS_PER_BATCH = 2000
+
+
+def main() -> None:
+    url, source, target, checkpoint = sys.argv[1:]
+    settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = spark_session("copy", master="local[2]", settings=settings)
+    rows = (
+        spark.readStream.format("nats")
+        .options(servers=url, stream=source, startingOffsets="earliest", minPartitions=2)
+        .option("maxOffsetsPerTrigger", ROWS_PER_BATCH)
+        .load()
+    )
+    writer = rows.writeStream.format("nats").options(servers=url, subject=f"{target}.copy")
+    start_query(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)).awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""`headrace sql`, `land` and `pipeline` as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from headrace.cli.sql import WRITERS
+from tests.cli import commands
+from tests.cli.commands import assert_one_error_line, run, started
+from tests.servers import running_server
+from tests.spark.conftest import Broker, Nats, server_kinds
+
+pytestmark = pytest.mark.timeout(300)
+
+LAST = pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
+
+PIPELINE = """\
+name: shop
+server: embedded
+streams:
+  ORDERS: {subjects: [orders.>]}
+checkpoint: state
+spark: {master: "local[1]"}
+sources:
+  orders: {stream: ORDERS}
+sinks:
+  raw: {from: orders, table: tables/raw}
+"""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "SECONDS", 240.0)  # Spark on a busy machine
+
+
+@LAST
+def test_sql_queries_a_stream(broker: Broker) -> None:
+    stream = broker.make_stream()
+    broker.publish(f"{stream}.a", ["3", "4"])
+    query = f"SELECT string(data) AS data, seq FROM {stream} ORDER BY seq"
+    done = run("sql", query, "-s", broker.url, "--format", "json", "--master", "local[1]")
+    assert done.code == 0, done.errors
+    assert [json.loads(line) for line in done.text.splitlines()] == [
+        {"data": "3", "seq": 1},
+        {"data": "4", "seq": 2},
+    ]
+
+
+def test_rows_are_written_in_three_ways(on: Nats) -> None:
+    rows = on.spark.sql(
+        "SELECT * FROM VALUES (1, 'a,b', X'4142'), (20, NULL, X'FF') AS t(number, text, bytes)"
+    )
+    assert list(WRITERS["table"](rows)) == [
+        "number  text  bytes",
+        "------  ----  -----",
+        "1       a,b   AB",
+        "20      NULL  \\xff",
+    ]
+    assert list(WRITERS["csv"](rows)) == ["number,text,bytes", '1,"a,b",AB', "20,,\\xff"]
+    assert [json.loads(line)["bytes"] for line in WRITERS["json"](rows)] == ["AB", "\\xff"]
+
+
+@LAST
+def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
+    stream = broker.make_stream()
+    broker.publish(f"{stream}.a", list("abc"))
+    table = tmp_path / "table"
+    arguments = [
+        "land",
+        stream,
+        "--to",
+        str(table),
+        "-s",
+        broker.url,
+        "--every",
+        "0.2",
+        "--master",
+        "local[1]",
+    ]
+    with started(*arguments, ready=f"landing {stream}") as landing:
+        landing.wait_for("3 rows")
+        broker.publish(f"{stream}.a", list("de"))
+        landing.wait_for("5 rows")
+        assert landing.end(signal.SIGINT) == 0, landing.errors
+        assert "5 rows landed" in landing.errors
+        assert "Traceback" not in landing.errors
+    assert pyarrow.parquet.read_table(table).num_rows == 5
+
+
+def test_a_pipeline_runs_with_a_server_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "shop.yml").write_text(PIPELINE)
+    with running_server("headrace", flags=["-js", "-sd", str(tmp_path / "streams")]) as server:
+        broker = Broker(server)
+        broker.make_stream(["orders.>"], name="ORDERS")
+        broker.publish("orders.a", list("abcd"))
+    done = run("pipeline", "run", str(tmp_path / "shop.yml"), "--once")
+    assert done.code == 0, done.errors
+    assert "the embedded server is at nats://127.0.0.1:" in done.errors
+    assert "raw: 4 rows read, 0 behind" in done.errors
+    assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 4
+
+
+# What is wrong is told in one line, before Spark is started
+
+
+def test_an_unreachable_server_is_told() -> None:
+    for command in ["sql", "SELECT 1"], ["land", "ORDERS", "--to", "nowhere"]:
+        assert_one_error_line(run(*command, "-s", "nats://127.0.0.1:1"), "127.0.0.1:1")
+    assert not Path("nowhere").exists()
+
+
+@LAST
+def test_an_unknown_stream_is_told(broker: Broker, tmp_path: Path) -> None:
+    done = run("land", "NOWHERE", "--to", str(tmp_path / "table"), "-s", broker.url)
+    assert_one_error_line(done, "NOWHERE", "there is no such stream")
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yml"
+    path.write_text(PIPELINE.replace("sinks:", "snks:"))
+    for command in "check", "run":
+        done = run("pipeline", command, str(path))
+        assert_one_error_line(done, f"{path}:9:1: a pipeline does not know `snks`; did you mean `sinks`?")
+    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "streams").exists()
+
+
+def test_a_pipeline_is_checked_without_a_server(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yml"
+    path.write_text(PIPELINE)
+    done = run("pipeline", "check", str(path), "--quick")
+    assert (done.code, done.text) == (0, f"{path}: fine: 1 source, 0 steps, 1 sink\n")
+    assert not (tmp_path / "streams").exists()

@@ -1,0 +1,155 @@
+"""Landing: a table of Parquet files, with every message of the stream once, whatever was interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from headrace.errors import UsageError
+from headrace.spark.land import Landing, start_landing
+from headrace.spark.table.compaction import Compaction
+from headrace.spark.table.files import Files
+from headrace.spark.table.layout import Content, content_of, file_name
+from headrace.spark.table.table import Table
+from tests.spark.conftest import Nats
+
+pytestmark = pytest.mark.timeout(180)
+
+Land = Callable[..., Path]
+
+
+@pytest.fixture
+def land(on: Nats) -> Land:
+    """Lands what is in a stream now, and returns where."""
+
+    def run(stream: str, **settings: Any) -> Path:
+        directory = on.directory / "table"
+        landing = Landing(stream, str(directory), {"servers": on.broker.url}, **settings)
+        start_landing(on.spark, landing, once=True).awaitTermination()
+        return directory
+
+    return run
+
+
+def data_files(directory: Path) -> list[str]:
+    found = sorted(directory.rglob("*.parquet"))
+    names = [str(path.relative_to(directory)) for path in found]
+    return [name for name in names if not name.startswith("_")]
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    """Read without Spark, as any other reader would."""
+    found = pyarrow.parquet.read_table(directory).to_pylist()
+    return sorted(found, key=lambda row: row["seq"])
+
+
+def letters(directory: Path) -> str:
+    return "".join(bytes(row["data"]).decode() for row in rows(directory))
+
+
+def test_a_stream_is_a_partitioned_table_that_any_reader_can_read(on: Nats, land: Land) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", list("abc"), {"Kind": "letter"})
+    directory = land(stream)
+    assert letters(directory) == "abc"
+    first = rows(directory)[0]
+    assert (first["subject"], first["stream"], first["seq"]) == (f"{stream}.a", stream, 1)
+    assert first["headers"] == [{"key": "Kind", "value": "letter"}]
+    assert [name.partition("/")[0] for name in data_files(directory)] == [
+        f"date={first['timestamp']:%Y-%m-%d}"
+    ]
+    assert on.spark.read.parquet(str(directory)).count() == 3
+    # Started again, it goes on; a batch that Spark did not record is written again, and is there once.
+    on.broker.publish(f"{stream}.a", list("de"))
+    land(stream)
+    commits = directory / "_headrace" / "checkpoint" / "commits"
+    for record in "1", ".1.crc":
+        (commits / record).unlink(missing_ok=True)
+    on.broker.publish(f"{stream}.a", list("f"))
+    land(stream)
+    assert letters(directory) == "abcdef"
+
+
+def test_small_files_are_merged(on: Nats, land: Land) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", list("abcdefg"))
+    directory = land(stream, rows_per_batch=1, compact_after=3, partition_by="none", text=True)
+    assert data_files(directory) == [
+        "batch-000000006-0000.parquet",
+        "batches-000000000-000000005-0000.parquet",
+    ]
+    assert "".join(row["data"] for row in rows(directory)) == "abcdefg"
+    assert not (directory / "_headrace" / "compaction.json").exists()
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_compaction_that_was_interrupted_is_finished(on: Nats, renamed: bool) -> None:
+    def table() -> Table:
+        return Table(on.spark, str(on.directory / "table"), origin="a test", compact_after=2)
+
+    for batch in range(3):
+        table().write_batch(on.spark.range(batch * 10, batch * 10 + 10), batch)
+    old = data_files(on.directory / "table")
+    # The state in which a kill leaves it: the journal is written, perhaps the new file is in place, too.
+    files = Files(on.spark, str(on.directory / "table"))
+    on.spark.range(20).coalesce(1).write.parquet(files.at("_headrace/staging/compaction"))
+    staged = next(file.path for file in files.list("_headrace/staging") if file.name.startswith("part-"))
+    compacted = [name for name in old if "batches" in name] or old[:2]
+    target = file_name(0, 1, 7, "parquet")
+    journal = {"staged": f"_headrace/staging/{staged}", "target": target, "replaces": compacted}
+    files.write("_headrace/compaction.json", json.dumps(journal))
+    if renamed:
+        files.rename(journal["staged"], target)
+    table()
+    found = pyarrow.parquet.read_table(on.directory / "table").column("id").to_pylist()
+    assert sorted(found) == list(range(30))
+    assert target in data_files(on.directory / "table")
+    assert not files.exists("_headrace/compaction.json")
+
+
+def test_only_recorded_batches_are_compacted(on: Nats) -> None:
+    files = Files(on.spark, str(on.directory / "table"))
+    table = Table(on.spark, files.root, origin="a test")
+    for batch in range(3):
+        table.write_batch(on.spark.range(1), batch)
+    Compaction(on.spark, files, 2, "parquet").run(before=2)
+    assert "batch-000000002-0000.parquet" in data_files(on.directory / "table")
+
+
+def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None:
+    directory = str(on.directory / "table")
+    Table(on.spark, directory, origin="the stream A", partition_by=["date"])
+    with pytest.raises(UsageError, match="has origin the stream A, not the stream B") as raised:
+        Table(on.spark, directory, origin="the stream B", partition_by=["date"])
+    assert "another directory" in raised.value.hint
+    with pytest.raises(UsageError, match=r"has partition_by \['date'\], not \[\]"):
+        Table(on.spark, directory, origin="the stream A")
+    (on.directory / "full").mkdir()
+    (on.directory / "full" / "letters.txt").write_text("dear")
+    with pytest.raises(UsageError, match="holds files that are not of this table"):
+        Table(on.spark, str(on.directory / "full"), origin="the stream A")
+
+
+def test_a_table_whose_checkpoint_was_removed_is_refused(on: Nats) -> None:
+    table = Table(on.spark, str(on.directory / "table"), origin="a test")
+    for batch in range(2):
+        table.write_batch(on.spark.range(1), batch)
+    again = Table(on.spark, str(on.directory / "table"), origin="a test")
+    with pytest.raises(UsageError, match="holds batch 1, but the query is at 0"):
+        again.write_batch(on.spark.range(1), 0)
+    assert len(data_files(on.directory / "table")) == 2
+
+
+@pytest.mark.parametrize(("first", "last"), [(3, 3), (0, 41), (10**9, 10**9 + 1)])
+def test_names_of_files_say_what_is_in_them(first: int, last: int) -> None:
+    assert content_of(file_name(first, last, 5, "parquet")) == Content(first, last)
+
+
+@pytest.mark.parametrize("name", ["part-00000-x.snappy.parquet", "_SUCCESS", "batch-1.parquet", "table.json"])
+def test_names_of_other_files_say_nothing(name: str) -> None:
+    assert content_of(name) is None

@@ -1,0 +1,159 @@
+"""Places in streams: what a batch reads, how limits are shared, how ranges are cut."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.spark.admission import advance, share
+from headrace.spark.failure import DataLossError, DataSourceError
+from headrace.spark.offsets import (
+    INITIAL,
+    Extent,
+    Place,
+    Range,
+    check_kept,
+    from_json,
+    ranges_between,
+    resolve,
+    to_json,
+)
+from headrace.spark.partitions import StreamPartition, count_parts, cut
+
+EXTENT = Extent(first=11, last=20, messages=10, bytes=1000)
+
+
+def test_the_first_batch_begins_at_the_base_of_its_end() -> None:
+    end = {"A": Place(base=11, next=15, parts=2)}
+    assert ranges_between(from_json(INITIAL), end) == [Range("A", 11, 14, 2)]
+
+
+def test_the_next_batch_begins_where_the_last_one_ended() -> None:
+    start, end = {"A": Place(11, 15)}, {"A": Place(11, 21, 3)}
+    assert ranges_between(start, end) == [Range("A", 15, 20, 3)]
+
+
+def test_a_stream_that_is_added_to_a_query_begins_at_its_base() -> None:
+    start, end = {"A": Place(1, 5)}, {"A": Place(1, 5), "B": Place(7, 9, 1)}
+    assert ranges_between(start, end) == [Range("B", 7, 8, 1)]
+
+
+def test_a_stream_that_was_created_anew_begins_at_its_base() -> None:
+    assert ranges_between({"A": Place(1, 500)}, {"A": Place(1, 4)}) == [Range("A", 1, 3, 1)]
+
+
+def test_equal_offsets_read_nothing() -> None:
+    assert ranges_between({"A": Place(1, 5)}, {"A": Place(1, 5)}) == []
+
+
+def test_an_offset_is_the_same_text_whatever_the_order_of_streams() -> None:
+    one, other = {"A": Place(1, 2), "B": Place(3, 4)}, {"B": Place(3, 4), "A": Place(1, 2)}
+    assert json.dumps(to_json(one)) == json.dumps(to_json(other))
+    assert from_json(json.loads(json.dumps(to_json(one)))) == one
+
+
+@pytest.mark.parametrize("foreign", [{"logOffset": 3}, {"topic": {"0": 12}}, {"A": {"next": 1}}])
+def test_a_checkpoint_of_another_source_is_told(foreign: dict[str, object]) -> None:
+    with pytest.raises(DataSourceError, match="not one of this source") as raised:
+        from_json(foreign)
+    assert "checkpoint directory" in raised.value.hint
+
+
+@pytest.mark.parametrize(("wanted", "sequence"), [("earliest", 11), ("latest", 21), (11, 11), (21, 21)])
+def test_a_start_is_resolved(wanted: str | int, sequence: int) -> None:
+    assert resolve("A", wanted, EXTENT, fail_on_data_loss=True) == sequence
+
+
+def test_a_start_beyond_the_end_is_told() -> None:
+    with pytest.raises(DataSourceError, match="ends at 20, but reading is to start at 22") as raised:
+        resolve("A", 22, EXTENT, fail_on_data_loss=False)
+    assert "21" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"), [(5, "messages 5 to 10 of the stream A were removed"), (50, "created anew")]
+)
+def test_lost_messages_are_an_error_unless_they_may_be_lost(first: int, reason: str) -> None:
+    with pytest.raises(DataLossError, match=reason) as raised:
+        check_kept("A", first, EXTENT, fail_on_data_loss=True)
+    assert "failOnDataLoss" in raised.value.hint
+    assert check_kept("A", first, EXTENT, fail_on_data_loss=False) == 11
+
+
+# Admission control
+
+
+def test_without_a_limit_a_batch_goes_to_the_end() -> None:
+    assert advance({"A": Place(11, 11)}, {"A": EXTENT})["A"].next == 21
+
+
+def test_a_limit_on_rows_is_kept() -> None:
+    assert advance({"A": Place(11, 11)}, {"A": EXTENT}, max_rows=3)["A"].next == 14
+
+
+def test_a_limit_on_bytes_goes_by_the_mean_size() -> None:
+    assert advance({"A": Place(11, 11)}, {"A": EXTENT}, max_bytes=450)["A"].next == 15
+
+
+def test_the_smaller_of_two_limits_counts() -> None:
+    places = {"A": Place(11, 11)}
+    assert advance(places, {"A": EXTENT}, max_bytes=450, max_rows=2)["A"].next == 13
+    assert advance(places, {"A": EXTENT}, max_bytes=150, max_rows=2)["A"].next == 12
+
+
+def test_a_quiet_stream_is_not_kept_waiting_by_a_busy_one() -> None:
+    extents = {"busy": Extent(1, 1_000_000), "quiet": Extent(1, 10)}
+    end = advance({"busy": Place(1, 1), "quiet": Place(1, 1)}, extents, max_rows=1000)
+    assert (end["quiet"].next, end["busy"].next) == (11, 991)
+
+
+def test_places_of_streams_that_are_not_read_now_are_kept() -> None:
+    assert advance({"A": Place(11, 21), "old": Place(1, 7)}, {"A": EXTENT})["old"] == Place(1, 7)
+
+
+@given(
+    demands=st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), max_size=8),
+    limit=st.integers(1, 20_000),
+)
+def test_a_share_is_fair(demands: dict[str, int], limit: int) -> None:
+    granted = share(demands, limit)
+    wanting = {name: amount for name, amount in demands.items() if amount}
+    assert granted.keys() == wanting.keys()
+    assert all(1 <= granted[name] <= wanting[name] for name in granted)
+    assert sum(granted.values()) <= max(limit, len(wanting))
+    if sum(wanting.values()) <= limit:
+        assert granted == wanting
+    for name in granted:
+        if granted[name] < wanting[name]:
+            assert granted[name] >= max(granted.values()) - len(granted), "whoever is cut gets as much as any"
+
+
+# Partitions
+
+
+@given(first=st.integers(1, 10**12), count=st.integers(1, 10_000), parts=st.integers(1, 40))
+def test_partitions_cover_the_range_once_and_evenly(first: int, count: int, parts: int) -> None:
+    partitions = cut([Range("A", first, first + count - 1, parts)])
+    assert partitions[0].first == first
+    assert partitions[-1].last == first + count - 1
+    assert all(left.last + 1 == right.first for left, right in itertools.pairwise(partitions))
+    sizes = {partition.last - partition.first + 1 for partition in partitions}
+    assert min(sizes) >= 1
+    assert max(sizes) - min(sizes) <= 1
+    assert len(partitions) == min(parts, count)
+
+
+def test_partitions_of_several_streams_stay_apart() -> None:
+    ranges = [Range("A", 1, 4, 2), Range("B", 9, 9, 1)]
+    assert cut(ranges) == [StreamPartition("A", 1, 2), StreamPartition("A", 3, 4), StreamPartition("B", 9, 9)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "at_least", "parts"), [(100, None, 1), (100, 7, 7), (3, 7, 3), (10**7, 64, 64)]
+)
+def test_partitions_are_as_many_as_asked_for(rows: int, at_least: int | None, parts: int) -> None:
+    assert count_parts(rows, at_least) == parts

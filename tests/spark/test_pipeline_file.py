@@ -1,0 +1,190 @@
+"""Pipeline files: what is wrong is told with its line. No Spark and no server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import ConfigError, UsageError
+from headrace.spark.pipeline.plan import import_functions
+from headrace.spark.pipeline.specification import Pipeline, read_pipeline, seconds_of
+
+WHOLE = """\
+name: shop
+server: {url: "nats://${SHOP_HOST}:4222", user: anna, password: "${SHOP_PASSWORD}"}
+streams:
+  ORDERS: {subjects: [orders.>], duplicate_window: 10 minutes}
+spark:
+  master: local[2]
+  conf: {spark.sql.shuffle.partitions: 2, spark.sql.adaptive.enabled: false}
+checkpoint: state
+trigger: 5 seconds
+sources:
+  orders:
+    stream: ORDERS
+    subject: [orders.eu, orders.us]
+    start: latest
+    max_rows: 5000
+    watermark: {column: timestamp, delay: 10 seconds}
+steps:
+  large:
+    sql: SELECT * FROM orders
+  scored:
+    python: scoring:score
+    from: [large, orders]
+sinks:
+  raw: {from: orders, table: tables/raw, partition_by: date}
+  alerts: {from: scored, subject: alerts.large, trigger: once}
+  screen: {from: large, console: true, mode: update, trigger: 500 ms}
+"""
+
+SMALL = """\
+checkpoint: state
+sources:
+  orders: {stream: ORDERS}
+sinks:
+  raw: {from: orders, table: raw}
+"""
+
+
+def read(tmp_path: Path, text: str) -> Pipeline:
+    path = tmp_path / "shop.yml"
+    path.write_text(text)
+    return read_pipeline(path)
+
+
+def test_a_whole_file_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_HOST", "example.com")
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    found = read(tmp_path, WHOLE)
+    assert (found.name, found.master) == ("shop", "local[2]")
+    assert found.conf == {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+    assert (found.server.urls, found.server.user) == (("nats://example.com:4222",), "anna")
+    assert found.server.password == "secret"
+    assert "secret" not in repr(found)
+    assert found.streams[0].duplicate_window == 600
+    orders = found.sources[0]
+    assert orders.options == {
+        "stream": "ORDERS",
+        "subject": "orders.eu,orders.us",
+        "startingOffsets": "latest",
+        "maxOffsetsPerTrigger": "5000",
+    }
+    assert orders.watermark is not None
+    assert orders.watermark.delay == "10 seconds"
+    assert [step.inputs for step in found.steps] == [(), ("large", "orders")]
+    assert [sink.trigger for sink in found.sinks] == ["5", "once", "0.5"]
+    assert found.sinks[0].table == str(tmp_path / "tables" / "raw")
+    assert found.checkpoint == str(tmp_path / "state")
+
+
+def test_a_small_file_is_enough(tmp_path: Path) -> None:
+    found = read(tmp_path, SMALL)
+    assert found.name == "shop"
+    assert found.sources[0].options["startingOffsets"] == "earliest"
+    assert not found.server.embedded
+
+
+@pytest.mark.parametrize("server", ["server: embedded", "server: {embedded: true, store: streams}"])
+def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) -> None:
+    found = read(tmp_path, f"{server}\n{SMALL}")
+    assert found.server.embedded
+    assert found.server.store == str(tmp_path / "streams")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("sinks:", "sink:", 4, "a pipeline does not know `sink`"),
+        ("stream: ORDERS", "steam: ORDERS", 3, "the source orders does not know `steam`"),
+        ("{stream: ORDERS}", "{}", 3, "the source orders needs `stream`"),
+        ("from: orders", "from: order", 5, "there is no source or step `order` above"),
+        ("table: raw", "mode: append", 5, "the sink raw needs one of `table`, `subject`"),
+        ("table: raw", "table: raw, console: true", 5, "the sink raw needs one of `table`, `subject`"),
+        (
+            "table: raw",
+            "table: raw, mode: upsert",
+            5,
+            "`mode` must be append, update or complete, not upsert",
+        ),
+        ("table: raw", "table: raw, mode: update", 5, "a table can only be appended to"),
+        ("table: raw", "table: raw, trigger: soon", 5, "trigger must be a time such as 10 seconds"),
+        ("table: raw", "subject: a, partition_by: b", 5, "`partition_by` belongs to a `table`"),
+        ("ORDERS}", "ORDERS, max_rows: many}", 3, "max_rows must be a whole number, 1 or more, not 'many'"),
+        ("  orders:", "  or ders:", 3, "`or ders` cannot be the name of a view"),
+        ("checkpoint: state\n", "", 1, "a pipeline needs `checkpoint`"),
+        ("checkpoint: state", "checkpoint: [a]", 1, "checkpoint must be a text"),
+        ("raw}", "raw", 6, "this is not YAML"),
+        ("  raw:", "  raw: {from: orders, console: true}\n  raw:", 6, "`raw` stands here twice"),
+        ("sinks:", "steps:\n  a: {sql: SELECT 1, python: a:b}\nsinks:", 5, "needs either `sql` or `python`"),
+        (
+            "sinks:",
+            "steps:\n  a: {python: a.b, from: orders}\nsinks:",
+            5,
+            "must be module:function, not 'a.b'",
+        ),
+        (
+            "sinks:",
+            "steps:\n  orders: {sql: SELECT 1}\nsinks:",
+            5,
+            "`orders` is the name of a source or step",
+        ),
+        ("sinks:", "server: {user: a}\nsinks:", 4, "a server has either a `url`, or `embedded: true`"),
+        ("sinks:", 'server: "nats://${NO_SUCH}"\nsinks:', 4, "the environment has no variable NO_SUCH"),
+        ("sinks:", "sources2: !!python/name:os.system\nsinks:", 4, "this value cannot be used"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+    assert old in SMALL
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, SMALL.replace(old, new, 1))
+    assert told in str(raised.value)
+    assert raised.value.line == line
+    assert str(raised.value).startswith(f"{tmp_path}/shop.yml:{line}:")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_typing_mistake_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, SMALL.replace("sinks", "snks"))
+    assert raised.value.hint == "did you mean `sinks`?"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n"])
+def test_an_empty_file_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="the file is empty"):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*none.yml: No such file or directory"):
+        read_pipeline(tmp_path / "none.yml")
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        (None, "cannot import scoring_"),
+        ("raise RuntimeError('not today')", "cannot import scoring_.*: RuntimeError: not today"),
+        ("score = 1", "scoring_.* has no function score"),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_told_with_its_line(
+    tmp_path: Path, module: str | None, told: str
+) -> None:
+    name = f"scoring_{abs(hash(module))}"
+    if module is not None:
+        (tmp_path / f"{name}.py").write_text(module)
+    step = f"steps:\n  scored: {{python: {name}:score, from: orders}}\nsinks:"
+    found = read(tmp_path, SMALL.replace("sinks:", step))
+    with pytest.raises(ConfigError, match=told) as raised:
+        import_functions(found)
+    assert raised.value.line == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10", 10), ("10 seconds", 10), ("500ms", 0.5), ("2 minutes", 120), ("1h", 3600)]
+)
+def test_times_have_units(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds

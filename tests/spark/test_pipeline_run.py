@@ -1,0 +1,197 @@
+"""Pipelines run: streams through SQL and Python into tables and streams, once, also after a restart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from headrace.client import Client
+from headrace.errors import ConfigError, UsageError
+from headrace.spark.pipeline.plan import build_views
+from headrace.spark.pipeline.run import start_queries
+from headrace.spark.pipeline.specification import Pipeline, read_pipeline
+from headrace.spark.pipeline.streams import check_streams, make_streams
+from headrace.spark.progress import Meter
+from headrace.spark.views import make_views, streams_in
+from tests.spark.conftest import Nats
+
+pytestmark = pytest.mark.timeout(240)
+
+FILE = """\
+checkpoint: state
+streams:
+  ALERTS_OF_ORDERS: {subjects: [alerts.ORDERS.>], duplicate_window: 1 minute}
+sources:
+  messages: {stream: ORDERS}
+steps:
+  orders:
+    sql: >
+      SELECT order.*, seq, timestamp
+      FROM (SELECT from_json(string(data), 'id INT, country STRING, amount INT') AS order, * FROM messages)
+    watermark: {column: timestamp, delay: 1 second}
+  large:
+    python: pipeline_functions:keep_large
+    from: orders
+  alerts:
+    sql: >
+      SELECT concat('alerts.ORDERS.', country) AS subject, to_json(struct(id)) AS data, string(id) AS msgId
+      FROM large
+sinks:
+  raw: {from: orders, table: tables/raw, partition_by: country}
+  alerts: {from: alerts, stream: ALERTS_OF_ORDERS}
+  screen: {from: large, console: true}
+"""
+
+FUNCTIONS = """\
+def keep_large(orders):
+    return orders.where("amount >= 100")
+"""
+
+
+def write_pipeline(on: Nats, stream: str, text: str = FILE) -> Pipeline:
+    path = on.directory / "shop.yml"
+    path.write_text(text.replace("ORDERS", stream))
+    (on.directory / "pipeline_functions.py").write_text(FUNCTIONS)
+    return read_pipeline(path)
+
+
+def order(number: int, amount: int) -> str:
+    return json.dumps({"id": number, "country": "es" if number % 2 else "pt", "amount": amount})
+
+
+def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
+    stream = on.broker.make_stream()
+    found = write_pipeline(on, stream)
+    options = {"servers": on.broker.url}
+    shown: list[tuple[str, list[Any]]] = []
+
+    def run() -> dict[str, Meter]:
+        views = build_views(on.spark, found, options)
+        queries = start_queries(
+            on.spark,
+            found,
+            views,
+            options,
+            lambda name, rows: shown.append((name, rows.collect())),
+            once=True,
+        )
+        for query in queries.values():
+            query.awaitTermination()
+        return {name: Meter(query) for name, query in queries.items()}
+
+    with Client.connect(on.broker.url) as client:
+        assert make_streams(client, found) == [f"ALERTS_OF_{stream}"]
+        assert make_streams(client, found) == []
+        assert list(check_streams(client, found)) == []
+    on.broker.publish(f"{stream}.a", [order(1, 50), order(2, 200), order(3, 300)])
+    meters = run()
+    progress = meters["raw"].read()
+    assert (progress.rows, progress.lag) == (3, 0)
+    assert progress.batch_seconds > 0
+    on.broker.publish(f"{stream}.a", [order(4, 400)])
+    run()
+    table = pyarrow.parquet.read_table(on.directory / "tables" / "raw").to_pylist()
+    assert sorted((row["id"], row["country"], row["amount"]) for row in table) == [
+        (1, "es", 50),
+        (2, "pt", 200),
+        (3, "es", 300),
+        (4, "pt", 400),
+    ]
+    alerts = on.broker.messages(f"ALERTS_OF_{stream}")
+    assert sorted((message.subject, message.data) for message in alerts) == [
+        (f"alerts.{stream}.es", b'{"id":3}'),
+        (f"alerts.{stream}.pt", b'{"id":2}'),
+        (f"alerts.{stream}.pt", b'{"id":4}'),
+    ]
+    assert sorted(row.id for name, rows in shown for row in rows) == [2, 3, 4]
+    assert {name for name, _ in shown} == {"screen"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("struct(id)", "struct(idd)", 16, "idd"),
+        ("SELECT order.*, seq", "SELEC order.*, seq", 8, "SELEC"),
+        ("column: timestamp", "column: moment", 8, "moment"),
+        ("amount INT'", "amount NUMBERS'", 8, "Syntax error"),
+    ],
+)
+def test_sql_that_is_wrong_is_told_with_the_line_of_its_step(
+    on: Nats, old: str, new: str, line: int, told: str
+) -> None:
+    assert old in FILE
+    found = write_pipeline(on, "ORDERS", FILE.replace(old, new))
+    with pytest.raises(ConfigError) as raised:
+        build_views(on.spark, found, {})
+    assert raised.value.line == line
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_streams_that_are_not_there_are_told_before_spark_starts(on: Nats) -> None:
+    found = write_pipeline(on, "NOWHERE")
+    with Client.connect(on.broker.url) as client, pytest.raises(ConfigError) as raised:
+        list(check_streams(client, found))
+    assert "the server has no stream NOWHERE" in str(raised.value)
+    assert raised.value.line == 5
+
+
+def test_a_short_duplicate_window_is_told_before_spark_starts(on: Nats) -> None:
+    source, target = on.broker.make_stream(), on.broker.make_stream(duplicate_window=5)
+    sinks = f"sinks:\n  copy: {{from: messages, subject: {target}.copy}}\n"
+    found = write_pipeline(on, source, f"checkpoint: c\nsources:\n  messages: {{stream: ORDERS}}\n{sinks}")
+    with Client.connect(on.broker.url) as client:
+        warnings = list(check_streams(client, found))
+    assert len(warnings) == 1
+    assert f"the stream {target} recognises duplicates for 5 s" in warnings[0]
+
+
+def test_a_query_that_cannot_start_stops_the_others(on: Nats) -> None:
+    stream = on.broker.make_stream()
+    (on.directory / "taken").mkdir()
+    (on.directory / "taken" / "letter.txt").write_text("dear")
+    text = FILE.replace("screen: {from: large, console: true}", "wrong: {from: large, table: taken}")
+    found = write_pipeline(on, stream, text.replace("raw:", "zzz:"))
+    views = build_views(on.spark, found, {"servers": on.broker.url})
+    with pytest.raises(UsageError, match="holds files that are not of this table"):
+        start_queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None)
+    assert on.spark.streams.active == []
+
+
+# Views for SQL
+
+
+def test_streams_are_views_by_their_names(on: Nats) -> None:
+    one, other = (
+        on.broker.make_stream(),
+        on.broker.make_stream(["dashed.>"], name=f"with-dash-{on.broker.server.kind}"),
+    )
+    on.broker.publish(f"{one}.a", list("abc"))
+    on.broker.publish("dashed.a", list("de"))
+    query = f"SELECT (SELECT count(*) FROM {one}), (SELECT count(*) FROM `{other}`)"
+    streams = streams_in(query, [one, other, "UNRELATED"])
+    assert streams == [one, other]
+    make_views(on.spark, streams, {"servers": on.broker.url})
+    assert tuple(on.spark.sql(query).collect()[0]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM orders", ["ORDERS"]),
+        ("SELECT * FROM ORDERS o JOIN `PAY-MENTS` p", ["ORDERS", "PAY-MENTS"]),
+        ("SELECT 1", []),
+        ("show views", ["ORDERS", "PAY-MENTS"]),
+    ],
+)
+def test_only_streams_of_the_query_become_views(query: str, expected: list[str]) -> None:
+    assert streams_in(query, ["ORDERS", "PAY-MENTS"]) == expected
+
+
+def test_paths_are_relative_to_the_file(on: Nats) -> None:
+    found = write_pipeline(on, "ORDERS")
+    assert Path(found.sinks[0].table) == on.directory / "tables" / "raw"
