@@ -127,7 +127,9 @@ def test_an_account_with_more_than_the_server_has_keeps_it_from_starting(
 ) -> None:
     limit = "{ max_mem: 2G }" if resource == "memory" else "{ max_file: 2G }"
     config = ONE_ACCOUNT.format(jetstream=limit)
-    complaint = f"Can't start JetStream: .* on configured accounts: insufficient {resource} resources available"
+    complaint = (
+        f"Can't start JetStream: .* on configured accounts: insufficient {resource} resources available"
+    )
     with pytest.raises(RuntimeError, match=complaint), running_server(kind, config, ["-sd", str(tmp_path)]):
         pass
 
