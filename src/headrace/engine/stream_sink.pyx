@@ -118,7 +118,8 @@ cdef class Answers:
         head.body_length = body_length
         memcpy(self.data + self.used, &head, sizeof(Answer))
         memcpy(self.data + self.used + sizeof(Answer), reply, reply_length)
-        memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
+        if body_length:
+            memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
         self.used = needed
         return 0
 
