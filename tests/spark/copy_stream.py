@@ -1,6 +1,6 @@
 """A Spark driver that copies a stream, for tests that kill it.
 
-    python -m tests.spark.copy_stream URL SOURCE TARGET CHECKPOINT
+    python -m tests.spark.copy_stream URL SOURCE TARGET CHECKPOINT ROWS_PER_BATCH
 
 It ends when all that was there at its start is copied. Started again, it goes on.
 """
@@ -12,17 +12,15 @@ import sys
 from headrace.spark.session import spark_session
 from headrace.spark.start import start_query
 
-ROWS_PER_BATCH = 2000
-
 
 def main() -> None:
-    url, source, target, checkpoint = sys.argv[1:]
+    url, source, target, checkpoint, rows_per_batch = sys.argv[1:]
     settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     spark = spark_session("copy", master="local[2]", settings=settings)
     rows = (
         spark.readStream.format("nats")
         .options(servers=url, stream=source, startingOffsets="earliest", minPartitions=2)
-        .option("maxOffsetsPerTrigger", ROWS_PER_BATCH)
+        .option("maxOffsetsPerTrigger", rows_per_batch)
         .load()
     )
     writer = rows.writeStream.format("nats").options(servers=url, subject=f"{target}.copy")

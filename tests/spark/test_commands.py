@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from headrace.cli.sql import WRITERS
+from headrace.client import Client
 from tests.cli import commands
 from tests.cli.commands import assert_one_error_line, run, started
-from tests.servers import running_server
 from tests.spark.conftest import Broker, Nats, server_kinds
 
 pytestmark = pytest.mark.timeout(300)
@@ -25,7 +27,9 @@ server: embedded
 streams:
   ORDERS: {subjects: [orders.>]}
 checkpoint: state
-spark: {master: "local[1]"}
+spark:
+  master: local[1]
+  conf: {spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
 sources:
   orders: {stream: ORDERS}
 sinks:
@@ -38,6 +42,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "SECONDS", 240.0)  # Spark on a busy machine
 
 
+@pytest.mark.long
 @LAST
 def test_sql_queries_a_stream(broker: Broker) -> None:
     stream = broker.make_stream()
@@ -65,6 +70,7 @@ def test_rows_are_written_in_three_ways(on: Nats) -> None:
     assert [json.loads(line)["bytes"] for line in WRITERS["json"](rows)] == ["AB", "\\xff"]
 
 
+@pytest.mark.long
 @LAST
 def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
     stream = broker.make_stream()
@@ -92,17 +98,20 @@ def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) 
     assert pyarrow.parquet.read_table(table).num_rows == 5
 
 
-def test_a_pipeline_runs_with_a_server_of_its_own(tmp_path: Path) -> None:
+def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(PIPELINE)
-    with running_server("headrace", flags=["-js", "-sd", str(tmp_path / "streams")]) as server:
-        broker = Broker(server)
-        broker.make_stream(["orders.>"], name="ORDERS")
-        broker.publish("orders.a", list("abcd"))
-    done = run("pipeline", "run", str(tmp_path / "shop.yml"), "--once")
-    assert done.code == 0, done.errors
-    assert "the embedded server is at nats://127.0.0.1:" in done.errors
-    assert "raw: 4 rows read, 0 behind" in done.errors
-    assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 4
+    with started("pipeline", "run", str(tmp_path / "shop.yml"), ready="running raw") as pipeline:
+        assert "made the stream ORDERS" in pipeline.errors
+        address = re.findall(r"nats://127\.0\.0\.1:\d+", pipeline.errors)[0]
+        with Client.connect(address) as client:
+            publisher = client.publisher(stream="ORDERS")
+            publisher.publish("orders.a", pa.array([b"a", b"b", b"c"]))
+            publisher.flush()
+        pipeline.wait_for("3 rows")
+        assert pipeline.end(signal.SIGINT) == 0, pipeline.errors
+        assert "raw: 3 rows read, 0 behind" in pipeline.errors
+        assert "Traceback" not in pipeline.errors
+    assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 3
 
 
 # What is wrong is told in one line, before Spark is started
@@ -126,7 +135,7 @@ def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) ->
     path.write_text(PIPELINE.replace("sinks:", "snks:"))
     for command in "check", "run":
         done = run("pipeline", command, str(path))
-        assert_one_error_line(done, f"{path}:9:1: a pipeline does not know `snks`; did you mean `sinks`?")
+        assert_one_error_line(done, f"{path}:11:1: a pipeline does not know `snks`; did you mean `sinks`?")
     assert not (tmp_path / "state").exists()
     assert not (tmp_path / "streams").exists()
 

@@ -14,11 +14,12 @@ from headrace.errors import UsageError
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.compaction import Compaction
 from headrace.spark.table.files import Files
-from headrace.spark.table.layout import Content, content_of, file_name
+from headrace.spark.table.layout import file_name
 from headrace.spark.table.table import Table
-from tests.spark.conftest import Nats
+from tests.spark.conftest import Nats, server_kinds
 
-pytestmark = pytest.mark.timeout(180)
+# What is above the data source is the same for every server: the tests of the source run with all of them.
+pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
 
 Land = Callable[..., Path]
 
@@ -143,13 +144,3 @@ def test_a_table_whose_checkpoint_was_removed_is_refused(on: Nats) -> None:
     with pytest.raises(UsageError, match="holds batch 1, but the query is at 0"):
         again.write_batch(on.spark.range(1), 0)
     assert len(data_files(on.directory / "table")) == 2
-
-
-@pytest.mark.parametrize(("first", "last"), [(3, 3), (0, 41), (10**9, 10**9 + 1)])
-def test_names_of_files_say_what_is_in_them(first: int, last: int) -> None:
-    assert content_of(file_name(first, last, 5, "parquet")) == Content(first, last)
-
-
-@pytest.mark.parametrize("name", ["part-00000-x.snappy.parquet", "_SUCCESS", "batch-1.parquet", "table.json"])
-def test_names_of_other_files_say_nothing(name: str) -> None:
-    assert content_of(name) is None

@@ -9,6 +9,7 @@ import pytest
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import import_functions
 from headrace.spark.pipeline.specification import Pipeline, read_pipeline, seconds_of
+from headrace.spark.views import streams_in
 
 WHOLE = """\
 name: shop
@@ -188,3 +189,16 @@ def test_a_function_that_cannot_be_used_is_told_with_its_line(
 )
 def test_times_have_units(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM orders", ["ORDERS"]),
+        ("SELECT * FROM ORDERS o JOIN `PAY-MENTS` p", ["ORDERS", "PAY-MENTS"]),
+        ("SELECT 1", []),
+        ("show views", ["ORDERS", "PAY-MENTS"]),
+    ],
+)
+def test_only_streams_of_the_query_become_views(query: str, expected: list[str]) -> None:
+    assert streams_in(query, ["ORDERS", "PAY-MENTS"]) == expected

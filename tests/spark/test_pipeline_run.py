@@ -17,9 +17,10 @@ from headrace.spark.pipeline.specification import Pipeline, read_pipeline
 from headrace.spark.pipeline.streams import check_streams, make_streams
 from headrace.spark.progress import Meter
 from headrace.spark.views import make_views, streams_in
-from tests.spark.conftest import Nats
+from tests.spark.conftest import Nats, server_kinds
 
-pytestmark = pytest.mark.timeout(240)
+# What is above the data source is the same for every server: the tests of the source run with all of them.
+pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
 
 FILE = """\
 checkpoint: state
@@ -177,19 +178,6 @@ def test_streams_are_views_by_their_names(on: Nats) -> None:
     assert streams == [one, other]
     make_views(on.spark, streams, {"servers": on.broker.url})
     assert tuple(on.spark.sql(query).collect()[0]) == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT * FROM orders", ["ORDERS"]),
-        ("SELECT * FROM ORDERS o JOIN `PAY-MENTS` p", ["ORDERS", "PAY-MENTS"]),
-        ("SELECT 1", []),
-        ("show views", ["ORDERS", "PAY-MENTS"]),
-    ],
-)
-def test_only_streams_of_the_query_become_views(query: str, expected: list[str]) -> None:
-    assert streams_in(query, ["ORDERS", "PAY-MENTS"]) == expected
 
 
 def test_paths_are_relative_to_the_file(on: Nats) -> None:
