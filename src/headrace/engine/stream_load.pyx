@@ -129,7 +129,7 @@ cdef class StreamLoad(Load):
             snprintf(text, sizeof(text), b"sequence %lld is not one that was to come now", <long long>sequence)
             self.stop(GARBLED, index, text, strlen(text))
             return False
-        self.seen[place >> 3] |= <uint8_t>(1 << (place & 7))
+        self.seen[place >> 3] = self.seen[place >> 3] | <uint8_t>(1 << (place & 7))
         return True
 
     # Publishing.
