@@ -90,6 +90,9 @@ class Peers:
         """Ask both; they must agree. Their answer."""
         real = await ask(self.real, subject, body, headers)
         ours = await ask(self.ours, subject, body, headers)
+        for answer in (real, ours):
+            if isinstance(answer.get("sources"), list):  # nats-server tells them in any order
+                answer["sources"].sort(key=lambda source: str(source["name"]))
         assert ours == real, f"{subject} {body}"
         return real
 
