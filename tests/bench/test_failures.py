@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import run_load
 from headrace.bench.servers import Process, Server, running
 from headrace.bench.wire import open_connections, publish_frame
 from headrace.bench.workloads import IdleConnections, PublishSubscribe, RequestReply, Workload
+from headrace.client.addresses import Address
 from headrace.engine.load import Load
 
 FRAME = publish_frame(b"bench", b"hello")

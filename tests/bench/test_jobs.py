@@ -11,11 +11,10 @@ import pytest
 
 import headrace.bench
 from headrace import __version__
-from headrace.bench.addresses import Address, is_url, parse_url, parse_urls
 from headrace.bench.comparison import with_distinct_names
 from headrace.bench.jobs import DEFAULTS, WORKLOADS, make_job
 from headrace.bench.seeds import PRESETS, all_seeds, seeds_of
-from headrace.bench.servers import Server, find_server
+from headrace.bench.servers import Server, find_server, is_url
 from headrace.bench.suites import FULL, QUICK, choose_rows
 from headrace.bench.workloads import (
     FixedRate,
@@ -28,6 +27,7 @@ from headrace.bench.workloads import (
     Workload,
 )
 from headrace.cli import bench as command
+from headrace.client.addresses import Address, parse_servers, parse_url
 from headrace.errors import UsageError
 
 SEEDS = Path(headrace.bench.__file__).with_name("seeds.csv")
@@ -181,7 +181,7 @@ def test_urls(text: str, address: Address) -> None:
 @pytest.mark.parametrize("text", ["tls://host", "ws://host", "nats://host:x", "nats://:1", "nats://[::1", ""])
 def test_wrong_urls_are_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(UsageError) as failure:
-        parse_urls(text)
+        parse_servers(text)
     assert "s3cret" not in str(failure.value)
 
 

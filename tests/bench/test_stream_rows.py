@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import LONG_KEYS, PEAK_RSS_LIMITS_MB, ROWS, TARGETS, VALUE_LIMITS
-from headrace.bench.addresses import Address
 from headrace.bench.compare import Measurement, Result, Row, compare, measure
 from headrace.bench.failure import BenchError
 from headrace.bench.jetstream import open_api
@@ -17,6 +16,7 @@ from headrace.bench.suites import LONG, STREAMS, choose_rows
 from headrace.bench.tables import notes
 from headrace.bench.workloads import Experiment, Sample, StreamMemory, StreamPublish, StreamRecovery
 from headrace.bench.workloads.stream_recovery import await_stream
+from headrace.client.addresses import Address
 
 DEAF = """
 import signal, time

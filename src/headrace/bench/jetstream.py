@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
 from headrace.bench.wire import open_connections, subscribe_frame
+from headrace.client.addresses import Address
 
 ANSWER_SECONDS = 60.0  # a stream of gigabytes takes its time to go
 SETTLE_SECONDS = 60.0

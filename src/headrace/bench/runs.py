@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from headrace.bench.addresses import Address
 from headrace.bench.compare import Measurement, observe
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import Client, Progress
@@ -16,6 +15,7 @@ from headrace.bench.rates import Rate, rate_together
 from headrace.bench.servers import Server, running
 from headrace.bench.wire import greet
 from headrace.bench.workloads import Workload
+from headrace.client.addresses import Address
 
 COUNTED_ROLES = ("publisher", "subscriber", "requester")
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from headrace import __version__
-from headrace.bench.addresses import Address, is_url, parse_url
 from headrace.bench.failure import BenchError
 from headrace.bench.wire import greet
+from headrace.client.addresses import Address, parse_url
 from headrace.errors import UsageError
 
 START_SECONDS = 15.0
@@ -64,6 +64,11 @@ class Server:
         lines = (outcome.stdout or outcome.stderr).strip().splitlines()
         number = VERSION.search(lines[-1]) if outcome.returncode == 0 and lines else None
         return number[1] if number else "unknown"
+
+
+def is_url(text: str) -> bool:
+    """A URL or `host:port`, rather than the name or the path of a program."""
+    return "://" in text or (":" in text and "/" not in text)
 
 
 def find_server(text: str) -> Server:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
+from headrace.client.addresses import Address
 
 BLOCK_BYTES = 64 * 1024
 BATCH_CONNECTIONS = 100

@@ -220,16 +220,16 @@ def server_to_measure(
     urls: str | None, start: str | None, pid: int | None, config_file: str | None = None
 ) -> Any:
     """Raises UsageError for what cannot be meant, BenchError if no server answers."""
-    from headrace.bench.addresses import is_url, parse_urls
     from headrace.bench.runs import first_that_answers
-    from headrace.bench.servers import find_server
+    from headrace.bench.servers import find_server, is_url
+    from headrace.client.addresses import parse_servers
 
     if start is None and config_file is not None:
         raise UsageError("--server-config is for a server that --start starts")
     if pid is not None and start is None and not Path(f"/proc/{pid}").is_dir():
         raise UsageError(f"there is no process {pid}")
     if start is None:
-        return first_that_answers(parse_urls(urls or DEFAULT_URL), pid)
+        return first_that_answers(parse_servers(urls or DEFAULT_URL), pid)
     source = click.get_current_context().get_parameter_source("urls")
     if urls is not None and source is click.core.ParameterSource.COMMANDLINE:
         raise UsageError("give either --urls or --start, not both")

@@ -30,6 +30,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from headrace.engine.filters cimport matches_pattern
 from headrace.engine.hashing cimport hash_of
 
 import os
@@ -108,33 +109,6 @@ cdef void free_node(Node *node) noexcept:
         PyMem_Free(node.queues[k].members.items)
     PyMem_Free(node.queues)
     PyMem_Free(node)
-
-
-cdef bint pattern_matches(const char *pattern, Py_ssize_t pattern_length,
-                          const char *subject, Py_ssize_t subject_length) noexcept:
-    """Whether a valid subscription subject matches a literal one."""
-    cdef const char *p = pattern
-    cdef const char *p_end = pattern + pattern_length
-    cdef const char *s = subject
-    cdef const char *s_end = subject + subject_length
-    cdef const char *p_token
-    cdef const char *s_token
-    while True:
-        p_token = <const char *> memchr(p, c'.', p_end - p)
-        if p_token == NULL:
-            p_token = p_end
-        s_token = <const char *> memchr(s, c'.', s_end - s)
-        if s_token == NULL:
-            s_token = s_end
-        if p_token - p == 1 and p[0] == c'>':
-            return True
-        if not (p_token - p == 1 and p[0] == c'*'):
-            if p_token - p != s_token - s or memcmp(p, s, p_token - p) != 0:
-                return False
-        if p_token == p_end or s_token == s_end:
-            return p_token == p_end and s_token == s_end
-        p = p_token + 1
-        s = s_token + 1
 
 
 cdef bint has_wildcard(bytes subject):
@@ -396,7 +370,7 @@ cdef class Interest:
             return False
         while change < self.wildcard_changes:
             pattern = <bytes> self.changed_patterns[change % JOURNAL]
-            if pattern_matches(pattern, len(pattern), route.text, route.subject_length):
+            if matches_pattern(pattern, len(pattern), route.text, route.subject_length):
                 return False
             change += 1
         route.validated = change

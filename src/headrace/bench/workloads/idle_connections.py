@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from headrace.bench.addresses import Address
 from headrace.bench.generator import Progress
 from headrace.bench.wire import open_connections
 from headrace.bench.workloads.workload import Sample, ServerMemory, Unprepared
+from headrace.client.addresses import Address
 
 SETTLE_SECONDS = 1.5
 

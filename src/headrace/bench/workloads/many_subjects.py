@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from headrace.bench.addresses import Address
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.wire import BLOCK_BYTES, open_connections, publish_frame, subscribe_frame
@@ -18,6 +17,7 @@ from headrace.bench.workloads.workload import (
     Unprepared,
     with_shares,
 )
+from headrace.client.addresses import Address
 from headrace.engine.load import Load
 
 TOKEN_VALUES = 1000

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from headrace.bench.addresses import Address
 from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
@@ -23,6 +22,7 @@ from headrace.bench.jetstream import (
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.stream_publish import SLICES_MAX, STREAM, StreamPublish, publish_to_stream
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory
+from headrace.client.addresses import Address
 from headrace.engine.histogram import Histogram
 from headrace.engine.stream_load import StreamLoad
 

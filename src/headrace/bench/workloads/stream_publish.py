@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from headrace.bench.addresses import Address
 from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import share_evenly
@@ -15,6 +14,7 @@ from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
 from headrace.bench.jetstream import StreamFacts, stream_for_run
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
+from headrace.client.addresses import Address
 from headrace.engine.histogram import Histogram
 from headrace.engine.stream_load import StreamLoad
 

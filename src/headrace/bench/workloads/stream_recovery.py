@@ -12,12 +12,12 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from headrace.bench.addresses import Address
 from headrace.bench.failure import BenchError
 from headrace.bench.jetstream import StreamFacts, open_api, stream_facts
 from headrace.bench.servers import Process, Running, Server
 from headrace.bench.workloads.stream_publish import StreamPublish, publish_to_stream
 from headrace.bench.workloads.workload import Conducted, Sample
+from headrace.client.addresses import Address
 
 STREAM = "recovery"
 ANSWER_SECONDS = 120.0

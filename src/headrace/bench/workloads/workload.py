@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self, runtime_checkable
 
-from headrace.bench.addresses import Address
 from headrace.bench.distribution import Distribution, Slice
 from headrace.bench.generator import Client, Progress
 from headrace.bench.servers import Server
+from headrace.client.addresses import Address
 
 SUBJECT = "bench"
 SHUFFLE_SEED = 20260101
