@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 DEBUG  := build/debug
 ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
 READY  := $(VENV)/.ready
+# Two tests at a time, all of one file one after another: most of their time they wait for servers.
+TOGETHER := -n 2 --dist loadfile
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -31,10 +33,10 @@ demo: $(READY)  ## start the server, run a short load through it, show what happ
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) test-debug  ## all tests that CI runs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -q $(TOGETHER)
 
 test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
-	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q tests/engine
+	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) tests/engine
 
 test-long: $(READY)  ## the tests that run for minutes
 	$(BIN)/python -m pytest -m long

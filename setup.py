@@ -9,6 +9,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+CORES = os.cpu_count() or 1
 DEBUG = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
 ENGINE = Path("src/headrace/engine")
 
@@ -38,5 +39,7 @@ setup(
         compiler_directives=directives,
         build_dir="build/cython-debug" if DEBUG else "build/cython",
         force=DEBUG,
+        nthreads=CORES,
     ),
+    options={"build_ext": {"parallel": CORES}},
 )

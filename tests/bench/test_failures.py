@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,19 @@ def test_surplus_messages_are_counted(process: Process) -> None:
 def test_a_refusal_is_quoted(process: Process) -> None:
     with pytest.raises(BenchError, match="the server refused publisher 0: -ERR 'Invalid Subject'"):
         run_with_subscription(process, b"SUB bench 1\r\n", b"SUB a..b 1\r\n")
+
+
+def test_a_refused_subscription_is_one_line(nats_server: Server) -> None:
+    """nats-server sends the PONG and a second INFO in the same packet: they are not part of the refusal."""
+    rights = 'authorization { users = [{user: a, password: b, permissions: {subscribe: "ok"}}] }'
+    limited = replace(nats_server, config_text=rights)
+    refusal = pytest.raises(
+        BenchError, match=r"""-ERR 'Permissions Violation for Subscription to "bench"'$"""
+    )
+    with refusal as failure, running(limited) as process:
+        address = process.address._replace(user="a", password="b")
+        PublishSubscribe(1, 1, 16, 10).run(address, process.rss_bytes)
+    assert "\n" not in str(failure.value)
 
 
 @pytest.mark.parametrize(

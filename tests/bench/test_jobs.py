@@ -152,6 +152,17 @@ def test_a_preset_can_be_made_shorter() -> None:
     assert make_job("pubsub", {"num_msgs": 10}, "beaver-1000").num_msgs == 10
 
 
+@pytest.mark.parametrize("flag", ["num_pubs", "num_subs", "msg_size"])
+def test_a_preset_keeps_its_clients_and_size(flag: str) -> None:
+    with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} would make it another run"):
+        make_job("pubsub", {flag: 5}, "rnats-1x10")
+
+
+def test_a_row_of_another_suite_names_that_suite() -> None:
+    with pytest.raises(UsageError, match=r"no such row: idle .*; --suite full has it"):
+        choose_rows("quick", "idle")
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [

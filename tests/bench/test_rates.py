@@ -54,6 +54,12 @@ def test_what_came_at_once_is_measured_from_the_start_of_the_run() -> None:
     assert rate_together([Client("subscriber", 10, 0, 0.5, 0.5)]) == Rate(10, 0, 0.5)
 
 
+def test_a_side_is_not_faster_than_its_clients_together() -> None:
+    """Each got everything in a single read, one right after the other."""
+    clients = [Client("subscriber", 10, 0, 0.5, 0.5), Client("subscriber", 10, 0, 0.5001, 0.5001)]
+    assert rate_together(clients) == Rate(20, 0, 0.5001)
+
+
 def test_a_side_lasts_from_its_first_client_to_its_last() -> None:
     assert rate_together(CLIENTS[:2]) == Rate(1000, 102_400, 0.5)
     assert rate_together(CLIENTS[2:]) == Rate(2000, 204_800, 0.75)

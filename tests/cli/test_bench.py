@@ -276,6 +276,8 @@ def test_an_interrupt_ends_the_run(url: str) -> None:
         (["-n", "-1"], "-1 is not in the range"),
         (["nothing"], "'nothing' is not one of 'pubsub'"),
         (["--preset", "nothing"], "'nothing' is not one of 'rnats-1x10'"),
+        (["--preset", "rnats-1x10", "-ns", "5"], "--num-subs would make it another run"),
+        (["--pid", "999999999"], "there is no process 999999999"),
         (["--rate", "5"], "--rate is for latency"),
         (["latency", "--rate", "0"], "0.0 is not in the range"),
         (["--subject", "a b"], "has a blank"),
@@ -303,9 +305,28 @@ def test_a_wrong_command_line_is_one_line(arguments: list[str], part: str) -> No
 
 def test_a_csv_file_that_cannot_be_written_is_one_line(url: str, tmp_path: Path) -> None:
     result = run("bench", "-s", url, "-n", "10", "--csv-file", str(tmp_path / "no" / "file"))
-    assert result.code == 1
-    assert "headrace: cannot write" in result.errors
-    assert "Traceback" not in result.errors
+    assert_one_error_line(result, "cannot write", "No such file or directory", code=1)  # before the run
+    result = run("bench", "-s", url, "-n", "10", "--csv-file", str(tmp_path))
+    assert_one_error_line(result, "cannot write", "Is a directory", code=1)
+
+
+def test_a_json_file_that_cannot_be_written_is_told_before_the_rounds(tmp_path: Path) -> None:
+    result = run("bench", "compare", "headrace", "--json", str(tmp_path / "no" / "file"))
+    assert_one_error_line(result, "cannot write", "No such file or directory", code=1)
+
+
+def test_a_run_that_fails_leaves_an_older_csv_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("older")
+    assert run("bench", "-s", "127.0.0.1:1", "--csv-file", str(path)).code == 1
+    assert path.read_text() == "older"
+
+
+def test_a_configuration_is_part_of_the_servers_name(tmp_path: Path) -> None:
+    path = tmp_path / "small.conf"
+    path.write_text("max_payload: 1000\n")
+    document = bench_json("--start", "nats-server", "--server-config", str(path), "-n", "10")
+    assert document["server"]["name"] == "nats-server (small.conf)"
 
 
 def test_compare_shows_medians_and_ratios(tmp_path: Path) -> None:

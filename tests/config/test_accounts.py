@@ -156,12 +156,12 @@ WRONG = {
     "accounts {A {users: [{user: a}], jetstream: maybe}}": "Expected 'enabled' or 'disabled'",
     "accounts {A {users: [{user: a}], jetstream: 5}}": "Expected map, bool or string to define JetStream",
     "accounts {A {users: [{user: a}], jetstream: {max_mem: x}}}": 'Expected a parseable size for "max_mem"',
-    "accounts {A {users: [{user: a}], jetstream: {max_bytes: 5}}}": 'Expected a parseable bool for "max_bytes"',
+    "accounts {A {users: [{user: a}], jetstream: {max_bytes: 5}}}": 'a parseable bool for "max_bytes"',
     "accounts {A {users: [{user: a}], jetstream: {nosuch: 5}}}": 'unknown field "nosuch"',
     "accounts {A {users: [{user: a}], jetstream: {cluster_traffic: x}}}": "Expected 'system' or 'owner'",
-    "accounts {A {users: [{user: a}]}}\nauthorization {user: a, password: b}": "Can not have a single user/pass",
+    "accounts {A {users: [{user: a}]}}\nauthorization {user: a, password: b}": "Can not have a single user",
     "accounts {A {users: [{user: a}]}}\nauthorization {token: b}": "Can not have a token",
-    "authorization {user: a, password: b}\naccounts {A {users: [{user: a}]}}": "Can not have a single user/pass",
+    "authorization {user: a, password: b}\naccounts {A {users: [{user: a}]}}": "Can not have a single user",
     "authorization {token: b}\naccounts {A {users: [{user: a}]}}": "Can not have a token and accounts",
 }
 

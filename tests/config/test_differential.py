@@ -87,7 +87,7 @@ accounts {}
 accounts {A {users: [{user: a}]}}
 accounts {A {users: [{user: a, password: b}], jetstream: enabled}}
 accounts {A {users: [], jetstream: false}}
-accounts {A {users: [{user: a}], jetstream {max_mem: 64MB, max_file: 1G, max_bytes_required: true, streams: -1}}}
+accounts {A {users: [{user: a}], jetstream {max_mem: 64MB, max_file: 1G, max_bytes: true, streams: -1}}}
 accounts {A {users: [{user: a}], jetstream {disk: 5, mem_max_stream_bytes: 5, cluster_traffic: owner}}}
 accounts {A {users: [{user: a}]}, $SYS {}}
 accounts {A {users: [{user: a}]}}\nauthorization {timeout: 5}

@@ -159,3 +159,16 @@ def test_a_receiver_that_does_not_read_blocks_the_batch_until_it_does(bench: Ben
 
     bench.settle_until(all_there)
     assert len(woken) > 1
+
+
+def test_headers_that_are_none_do_no_harm(bench: Bench) -> None:
+    """A header block of a single byte can be published; nothing may be cut off its end."""
+    log = Log(None, committer=None)
+    log.recover()
+    log.append(b"s", b"X", b"body")
+    log.commit()
+    peer = bench.subscriber(b"inbox")
+    cursor_of(bench, log, headers_only=True).deliver(b"inbox", count=1)
+    cursor_of(bench, log).deliver(b"inbox", count=1, extra_headers=b"Nats-Pin-Id: x\r\n")
+    bench.hub.flush()
+    assert [frame.payload for frame in peer.frames()] == [b"", b"body"]

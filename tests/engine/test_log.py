@@ -384,3 +384,34 @@ def test_with_an_interval_a_commit_does_not_wait_for_the_sync(tmp_path: Path) ->
     assert log.committed_seq == 300
     log.close()  # does not wait for an hour
     committer.close()
+
+
+@pytest.mark.parametrize("index", ["kept", "lost"])
+def test_the_sequence_of_an_erased_last_message_is_not_used_again(
+    tmp_path: Path, committer: Committer, index: str
+) -> None:
+    """A second message of that sequence would be removed by the record that removed the first one."""
+    for start in range(3):
+        log = Log(str(tmp_path / "log"), committer=committer)
+        assert log.recover() == []
+        assert log.last_seq == start
+        assert log.append(b"s", b"", b"text") == start + 1
+        assert settle(log, committer) is None
+        assert log.remove(start + 1, erase=True)
+        assert settle(log, committer) is None
+        log.close()
+        if index == "lost":
+            for file in files(tmp_path / "log", "idx"):
+                file.unlink()
+
+
+def test_the_last_sequences_up_to_one(log: Log, committer: Committer) -> None:
+    for number in range(1, 13):
+        log.append(b"s.%d" % (number % 3), b"", b"x")
+    assert settle(log, committer) is None
+    everything = Filter((b"s.*",))
+    assert log.last_up_to(everything, 12) == {b"s.1": 10, b"s.2": 11, b"s.0": 12}
+    assert log.last_up_to(everything, 7) == {b"s.1": 7, b"s.2": 5, b"s.0": 6}
+    assert log.last_up_to(Filter((b"s.0",)), 2) == {}
+    log.remove(7)
+    assert log.last_up_to(everything, 8) == {b"s.1": 4, b"s.2": 8, b"s.0": 6}

@@ -45,7 +45,13 @@ PLAIN: list[Session] = [
 ]
 
 STREAMS: list[Session] = [
-    limited("info", api("INFO"), create("S", subjects=["s"], max_bytes=100), publish("s"), api("INFO")),
+    limited(
+        "info_shows_limits",
+        api("INFO"),
+        create("S", subjects=["s"], max_bytes=100),
+        publish("s"),
+        api("INFO"),
+    ),
     limited(
         "info_counts",
         create("S", subjects=["s"], max_bytes=1000),

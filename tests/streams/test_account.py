@@ -1,4 +1,4 @@
-"""A server with one account: its limits hold, its streams are kept under its name, nats-py is told of both."""
+"""A server with one account: its limits hold, its streams are kept under its name, clients are told."""
 
 from __future__ import annotations
 
@@ -79,12 +79,11 @@ async def test_an_account_that_is_full_stores_nothing_more(kind: ServerKind, tmp
         jetstream = client.jetstream()
         await jetstream.add_stream(name="S")
         await jetstream.add_stream(name="T")
-        stored = 0
+        for number in range(10):
+            await jetstream.publish("ST"[number % 2], b"x" * 69)
         with pytest.raises(APIError) as full:
-            for number in range(100):
-                await jetstream.publish("ST"[number % 2], b"x" * 69)
-                stored += 1
-        assert (stored, full.value.code, full.value.err_code) == (10, 400, 10002)
+            await jetstream.publish("S", b"")
+        assert (full.value.code, full.value.err_code) == (400, 10002)
         await jetstream.purge_stream("S")
         await jetstream.publish("T", b"x" * 69)
 
@@ -110,14 +109,6 @@ async def test_all_users_of_the_account_share_its_streams(kind: ServerKind, tmp_
         await boss.jetstream().publish("S", b"from the boss")
         await boss.close()
         assert (await guest.jetstream().get_msg("S", 1)).data == b"from the boss"
-        with pytest.raises(nats.errors.Error, match="Authorization Violation"):
-            await nats.connect(
-                f"nats://boss:wrong@{server.host}:{server.port}", allow_reconnect=False, error_cb=ignore
-            )
-
-
-async def ignore(error: Exception) -> None:
-    pass
 
 
 @BOTH

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.bench.compare import Row, compare
+from headrace.bench.export import check_can_write
 from headrace.bench.failure import BenchError
 from headrace.bench.machine import describe_machine
 from headrace.bench.progress import Rounds
@@ -19,6 +20,8 @@ def show_comparison(
     rows: Sequence[Row], servers: Sequence[Server], rounds: int, *, markdown: bool, json_file: str | None
 ) -> int:
     """Prints the result; the exit code is 1 if a row failed. Raises BenchError if a server is not there."""
+    if json_file:
+        check_can_write(json_file)
     allow_many_files()
     servers = with_distinct_names(servers)
     about = describe_machine() | {server.name: server.version() for server in servers}

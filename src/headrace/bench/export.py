@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,25 @@ def client_rows(run: Finished) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def check_can_write(path: str) -> None:
+    """Before the run: a long one must not end with its figures lost to a typing mistake. Raises BenchError.
+
+    Nothing is made or emptied: if the run fails, an older file is still there.
+    """
+    target = Path(path)
+    if target.is_dir():
+        reason = errno.EISDIR
+    elif not target.parent.exists():
+        reason = errno.ENOENT
+    elif not target.parent.is_dir():
+        reason = errno.ENOTDIR
+    elif not os.access(target if target.exists() else target.parent, os.W_OK):
+        reason = errno.EACCES
+    else:
+        return
+    raise BenchError(f"cannot write {path}: {os.strerror(reason)}")
 
 
 def write_csv(run: Finished, path: str) -> None:

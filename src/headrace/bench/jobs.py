@@ -43,6 +43,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "stream-consume": STREAMS | {"num_subs": 1, "batch": 1000, "acks": "explicit", "shared": False},
 }
 WORKLOADS = tuple(DEFAULTS)
+PRESET_SHAPE = ("num_pubs", "num_subs", "msg_size")  # with others, the predecessors' figures mean nothing
 
 
 def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
@@ -52,7 +53,7 @@ def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
         if name not in defaults:
             places = [other for other, known in DEFAULTS.items() if name in known]
             raise UsageError(f"--{name.replace('_', '-')} is for {' and '.join(places)}, not for {workload}")
-    values = defaults | _of_preset(workload, preset) | dict(given)
+    values = defaults | _of_preset(workload, preset, given) | dict(given)
     if workload == "connections":
         count = values["num_conns"]
         return Job(workload, IdleConnections(count), "", 0, 0, 0, 0, connections=count)
@@ -69,11 +70,14 @@ def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
     )
 
 
-def _of_preset(workload: str, name: str) -> dict[str, Any]:
+def _of_preset(workload: str, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if not name:
         return {}
     if workload != "pubsub":
         raise UsageError(f"a preset is a pubsub run, not {workload}")
+    if changed := [flag for flag in PRESET_SHAPE if flag in given]:
+        flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in changed)
+        raise UsageError(f"{flags} would make it another run than the preset {name}; --num-msgs may be given")
     preset = PRESETS[name]
     return {
         "num_pubs": preset.publishers,

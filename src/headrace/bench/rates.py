@@ -53,10 +53,12 @@ def rate_together(clients: Sequence[Client]) -> Rate:
     if not active:
         return Rate(0, 0, 0.0)
     ended = max(client.ended for client in active)
-    started = min(client.started for client in active)
-    seconds = ended - started if ended > started else ended
+    # A client that got everything in one read has no time of its own: it counts from the start of the run.
+    started = min(client.started if client.ended > client.started else 0.0 for client in active)
     return Rate(
-        sum(client.messages for client in active), sum(client.payload_bytes for client in active), seconds
+        sum(client.messages for client in active),
+        sum(client.payload_bytes for client in active),
+        ended - started,
     )
 
 

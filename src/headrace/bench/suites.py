@@ -95,7 +95,9 @@ def choose_rows(suite: str, keys: str | None = None) -> list[Row]:
     wanted = [key.strip() for key in keys.split(",") if key.strip()]
     known = [row.key for row in rows]
     if unknown := [key for key in wanted if key not in known]:
-        raise UsageError(f"no such row: {', '.join(unknown)} (there are {', '.join(known)})")
+        elsewhere = [name for name, others in SUITES.items() if {row.key for row in others} & set(unknown)]
+        hint = f"; --suite {elsewhere[0]} has it" if elsewhere and len(unknown) == 1 else ""
+        raise UsageError(f"no such row: {', '.join(unknown)} (there are {', '.join(known)}){hint}")
     if not wanted:
         raise UsageError(f"no row is named (there are {', '.join(known)})")
     return [row for row in rows if row.key in wanted]

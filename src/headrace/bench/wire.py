@@ -93,9 +93,8 @@ def _await_pong(connection: socket.socket, received: bytes = b"") -> None:
         piece = connection.recv(4096)
         received += piece
         if b"-ERR" in received:
-            raise BenchError(
-                f"the server refused: {received[received.index(b'-ERR') :].decode(errors='replace').strip()}"
-            )
+            refusal = received[received.index(b"-ERR") :].splitlines()[0]
+            raise BenchError(f"the server refused: {refusal.decode(errors='replace').strip()}")
         if b"\r\nPONG\r\n" in received and received.endswith(b"\r\n"):
             return
         if not piece or len(received) > HANDSHAKE_BYTES_MAX:

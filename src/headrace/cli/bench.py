@@ -201,6 +201,8 @@ def run(
         server = server_to_measure(urls, start, pid, server_config)
     except UsageError as error:
         raise click.UsageError(str(error)) from None
+    if csv_file:
+        export.check_can_write(csv_file)
     if save:
         saving.check_can_save(save)
     allow_many_files()
@@ -224,6 +226,8 @@ def server_to_measure(
 
     if start is None and config_file is not None:
         raise UsageError("--server-config is for a server that --start starts")
+    if pid is not None and start is None and not Path(f"/proc/{pid}").is_dir():
+        raise UsageError(f"there is no process {pid}")
     if start is None:
         return first_that_answers(parse_urls(urls or DEFAULT_URL), pid)
     source = click.get_current_context().get_parameter_source("urls")
@@ -235,4 +239,8 @@ def server_to_measure(
         raise UsageError("--start takes headrace, nats-server or a path; a running server is given by --urls")
     if config_file is not None and not Path(config_file).is_file():
         raise UsageError(f"there is no file {config_file}")
-    return replace(find_server(start), config_file=config_file or "")
+    server = find_server(start)
+    if config_file is None:
+        return server
+    # Another configuration is another server to whoever compares: its name stands in every report.
+    return replace(server, name=f"{server.name} ({Path(config_file).name})", config_file=config_file)

@@ -158,7 +158,8 @@ cdef int finish_chore(Log log, Job *job) except -1:
         for n in range(job.number_count):
             for k in range(log.segment_count):
                 if log.segments[k].number == job.numbers[n]:
-                    drop(log, k)
+                    if not drop(log, k):
+                        return 0
                     break
     else:
         log.damages.append(f"dead segments cannot be removed: {os.strerror(job.error)}")
@@ -169,26 +170,34 @@ cdef int finish_chore(Log log, Job *job) except -1:
     return log._tidy()
 
 
-cdef int wait_for_sync(Log log, Segment *segment) except -1:
-    """Its file is about to be closed."""
+cdef bint wait_for_sync(Log log, Segment *segment) except -1:
+    """Its file is about to be closed. False: the sync failed, so the log was opened anew, and the segment is gone."""
+    cdef bint failing = log.failure is not None     # _failed() waits for this chore, and opens the log anew after it
     while log.sync_job.under_way and log.sync_job.fd == segment.fd:
         log.committer.wait_for(log.sync_job)
-    return 0
+        if log.failure is not None and not failing:
+            return False
+    return True
 
 
-cdef int drop(Log log, uint32_t place) except -1:
+cdef bint drop(Log log, uint32_t place) except -1:
+    """False: the log was opened anew instead."""
     cdef Segment *segment = log.segments[place]
-    wait_for_sync(log, segment)
+    if not wait_for_sync(log, segment):
+        return False
     log.epoch += 1
     log.drop_segment(place)
     free_segment(segment)
-    return 0
+    return True
 
 
 cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
     """Put a rewritten segment in the place of the old one; what was removed meanwhile is removed there, too."""
     cdef uint32_t k, place
     cdef uint64_t end
+    if not wait_for_sync(log, old):
+        free_segment(fresh)
+        return 0
     for k in range(fresh.count):
         place = place_of(old, seq_at(fresh, k))
         if place == ABSENT or old.offsets[place] == 0:
@@ -205,17 +214,16 @@ cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
         else:
             old.offsets[place] = 0
             old.live -= 1
-    # What is left in the old one could not be copied: it is damaged.
+    for k in range(log.segment_count):
+        if log.segments[k] == old:
+            log.epoch += 1
+            log.segments[k] = fresh
+            break
+    # What is left in the old one could not be copied: it is damaged. What comes after it is looked for in the new one.
     for k in range(old.count):
         if old.offsets[k]:
             log.lost(old, k)
-    for k in range(log.segment_count):
-        if log.segments[k] == old:
-            wait_for_sync(log, old)
-            log.epoch += 1
-            log.segments[k] = fresh
-            free_segment(old)
-            break
+    free_segment(old)
     log.open_files += 1
     return 0
 

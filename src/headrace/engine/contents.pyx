@@ -39,7 +39,7 @@ prepare_crc32c()
 
 cdef size_t CHUNK = 1024 * 1024     # read at once while scanning
 cdef const char *INDEX_MAGIC = b"hr-index"
-cdef uint32_t INDEX_VERSION = 1
+cdef uint32_t INDEX_VERSION = 2
 
 cdef struct IndexHead:
     char magic[8]
@@ -232,7 +232,11 @@ cdef int _take(Contents *contents, const RecordHead *head, uint32_t offset) noex
     cdef uint64_t first, last
     if head.kind == MESSAGE:
         return _take_message(contents, head, offset)
-    if head.kind == REMOVED:
+    if head.kind == ERASED:
+        # Its sequence was used: the next message must not get it, a REMOVED names it.
+        if head.seq + 1 > contents.next_seq:
+            contents.next_seq = head.seq + 1
+    elif head.kind == REMOVED:
         pair = <const char *> head + HEAD_SIZE + head.subject_length + head.header_length
         end = <const char *> head + head.length
         while pair + 16 <= end:
@@ -240,6 +244,8 @@ cdef int _take(Contents *contents, const RecordHead *head, uint32_t offset) noex
             memcpy(&last, pair + 8, 8)
             if add_range(&contents.removals, first, last) < 0:
                 return ENOMEM
+            if last + 1 > contents.next_seq:
+                contents.next_seq = last + 1
             pair += 16
     elif head.kind == FIRST:
         if head.seq > contents.first_seq:

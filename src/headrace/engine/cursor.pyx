@@ -162,7 +162,7 @@ cdef class Cursor(Watcher):
 
     cdef bytes _changed(self, Record *record, bytes extra_headers):
         """The headers with `extra_headers` at their end, then the payload, or its size as a header instead of it."""
-        cdef bytes lines = record.headers[:record.header_length - 2] if record.header_length else b'NATS/1.0\r\n'
+        cdef bytes lines = record.headers[:record.header_length - 2] if record.header_length > 2 else b'NATS/1.0\r\n'
         lines += extra_headers
         if self.headers_only:
             return lines + b'Nats-Msg-Size: %d\r\n\r\n' % record.payload_length

@@ -207,8 +207,12 @@ cdef class Log(Store):
             self.wants_commit = False
             self.committer.wait_for(self.commit_job)
         self._wait_for_chores()
+        callbacks = self.waiting + self.waiting_flight
+        self.waiting = []
+        self.waiting_flight = []
         self.opened = False
         self._reset()
+        self._call(callbacks, "the log was deleted")
 
     def destroy(self):
         """Close and delete the files, and the directory if nothing else is in it."""
@@ -625,6 +629,8 @@ cdef class Log(Store):
         cdef Erasure *erasure
         if not self.in_memory:
             self._wait_for_chores()    # none of them may carry the message on, or replace the segment
+            if not self.is_live(seq):
+                return                 # a sync failed meanwhile, and the log was opened anew
             segment = self.segments[self.segment_place(seq)]
             place = place_of(segment, seq)
         if place == ABSENT or not self.load(self.probe, segment, place, &record):
@@ -946,12 +952,14 @@ cdef class Log(Store):
             if entry == NULL:
                 return 0
             self.resolve_last(entry)
-            return entry.last
+            return entry.last if self.count else 0
         for k in range(self.index.used):
             entry = &self.index.entries[k]
             # `last` is an upper bound even where it is stale.
             if entry.count and entry.last > latest and filter.accepts(entry.text, entry.length):
                 self.resolve_last(entry)
+                if self.count == 0:
+                    return 0           # all that was left is damaged: see lost(), which has emptied the index
                 latest = max(latest, entry.last)
         return latest
 
@@ -962,7 +970,7 @@ cdef class Log(Store):
             return None
         self.resolve_first(entry)
         self.resolve_last(entry)
-        return entry.count, entry.first, entry.last
+        return (entry.count, entry.first, entry.last) if self.count else None
 
     def subjects(self, Filter filter not None):
         """Subject -> (count, first, last) of all that pass."""
@@ -974,7 +982,31 @@ cdef class Log(Store):
             if entry.count and filter.accepts(entry.text, entry.length):
                 self.resolve_first(entry)
                 self.resolve_last(entry)
+                if self.count == 0:
+                    return {}          # all that was left is damaged: see lost(), which has emptied the index
                 found[<bytes> entry.text[:entry.length]] = (entry.count, entry.first, entry.last)
+        return found
+
+    def last_up_to(self, Filter filter not None, uint64_t up_to):
+        """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
+        cdef dict found = {}
+        cdef Record record
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef uint64_t seq = up_to + 1
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                self.resolve_first(entry)
+                self.resolve_last(entry)
+                if entry.last <= up_to:
+                    found[<bytes> entry.text[:entry.length]] = entry.last
+                elif entry.first <= up_to:
+                    seq = min(seq, entry.first)
+        # The others have gone on since: one pass through what was there then finds the last of each.
+        while seq <= up_to and self.seek(self.reader, seq, filter, &record) and record.seq <= up_to:
+            found[<bytes> record.subject[:record.subject_length]] = record.seq
+            seq = record.seq + 1
         return found
 
     def count_subjects(self, Filter filter not None):

@@ -36,10 +36,13 @@ cdef class StreamSink(Sink):
     cdef public int64_t duplicate_window   # ns; 0: none
     cdef public bytes last_msg_id
     cdef MessageIds ids
+    cdef uint64_t unread                   # the first stored message whose id is not in `ids` so far; 0: none
+    cdef uint64_t unread_end               # and the last one
     cdef Window window                     # for a look at the message that may be a duplicate
     cdef Answers waiting                   # of this tick
     cdef bint full                         # publishers wait for the disk
 
+    cdef int _read_ids(self, uint64_t count) except -1
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
     cdef int _hand_over(self, Message *message) except -1
     cdef int _make_publishers_wait(self) except -1

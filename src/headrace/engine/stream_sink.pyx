@@ -15,6 +15,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from headrace.engine.filters cimport Filter
 from headrace.engine.grammar cimport write_decimal
 from headrace.engine.hub cimport Hub
 from headrace.engine.interest cimport Interest, Subscription
@@ -33,6 +34,7 @@ cdef enum HeaderKind:
 
 DEF MAX_SUBJECT = 65535
 DEF MAX_HEADERS = 65535
+cdef uint64_t ALL_OF_THEM = <uint64_t> -1
 DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
@@ -116,7 +118,8 @@ cdef class Answers:
         head.body_length = body_length
         memcpy(self.data + self.used, &head, sizeof(Answer))
         memcpy(self.data + self.used + sizeof(Answer), reply, reply_length)
-        memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
+        if body_length:
+            memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
         self.used = needed
         return 0
 
@@ -158,6 +161,8 @@ cdef class StreamSink(Sink):
         now = wall_clock()
         if kind == IDENTIFIED:
             if self.duplicate_window:
+                if self.unread:
+                    self._read_ids(ALL_OF_THEM)
                 self.ids.forget_before(now - self.duplicate_window)
                 hashed = self.ids.hash(value, value_length)
                 seq = self._find(hashed, value, value_length)
@@ -221,21 +226,60 @@ cdef class StreamSink(Sink):
 
     def find(self, bytes msg_id not None):
         """The sequence under which a message with this id was stored within the window; 0: none."""
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
         self.ids.forget_before(wall_clock() - self.duplicate_window)
         return self._find(self.ids.hash(msg_id, len(msg_id)), msg_id, len(msg_id))
 
     def remember(self, bytes msg_id not None, uint64_t seq, int64_t time):
         """Call it in the order of time."""
         self.last_msg_id = msg_id
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
         if self.duplicate_window:
             self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
 
+    def recall(self, uint64_t first_seq):
+        """After a start: the ids of the messages from this sequence on are to be remembered.
+
+        They are read when they are needed. `recall_some` reads them before that.
+        """
+        self.unread = first_seq if first_seq <= self.log.last_seq else 0
+        self.unread_end = self.log.last_seq
+
+    def recall_some(self, uint64_t messages):
+        """Read the ids of so many more messages; whether any are left."""
+        if self.unread:
+            self._read_ids(messages)
+        return self.unread != 0
+
+    cdef int _read_ids(self, uint64_t messages) except -1:
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t length
+        cdef Window window = Window(262144)
+        cdef Filter everything = Filter(())
+        while messages:
+            messages -= 1
+            if not self.log.seek(window, self.unread, everything, &record) or record.seq > self.unread_end:
+                self.unread = 0
+                return 0
+            self.unread = record.seq + 1
+            if record.header_length:
+                value = find_msg_id(record.headers, record.header_length, &length)
+                if value != NULL and length:
+                    self.ids.add(self.ids.hash(value, length), record.seq, record.time)
+        return 0
+
     def forget_all(self):
         self.ids.clear()
+        self.unread = 0
 
     @property
     def remembered(self):
         """How many ids are in the window."""
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
         self.ids.forget_before(wall_clock() - self.duplicate_window)
         return self.ids.count
 

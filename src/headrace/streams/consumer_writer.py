@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ class StateWriter:
         self._under_way = False
         self._is_dirty = False
         self._is_closed = False
+        self._lock = threading.Lock()  # held while the file is written: both use one temporary name
         self._pause = DELAY_SECONDS
 
     def changed(self) -> None:
@@ -42,7 +44,9 @@ class StateWriter:
 
     def _write(self, state: ConsumerState) -> float:
         started = time.monotonic()
-        consumer_state.write(self._path, state)
+        with self._lock:
+            if not self._is_closed:  # else a newer state is, or is about to be, on disk
+                consumer_state.write(self._path, state)
         return time.monotonic() - started
 
     def _end(self, future: asyncio.Future[float]) -> None:
@@ -71,6 +75,7 @@ class StateWriter:
         if not keep:
             return
         try:
-            consumer_state.write(self._path, self._take(), sync=True)
+            with self._lock:
+                consumer_state.write(self._path, self._take(), sync=True)
         except OSError as error:
             self._warn(f"cannot write a consumer's state: {error}")

@@ -7,6 +7,9 @@ ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue gr
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+
 from headrace.broker.internal import Handler, InternalClient
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log, Stored
@@ -22,7 +25,22 @@ QUEUE = b"_sys_"
 SUBJECT = b"$JS.API.DIRECT.GET."
 SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
 MOST_MULTI_RESULTS = 1024
+SLICE_MESSAGES = 256
 EVERYTHING = Filter(())
+
+
+@dataclass
+class Batch:
+    """A request for several messages, and how far its answer is."""
+
+    request: MessageGetRequest
+    reply: bytes
+    filter: Filter
+    seq: int
+    pending: int
+    last_seq: int = 0
+    sent: int = 0
+    sent_bytes: int = 0
 
 
 class DirectGet:
@@ -107,29 +125,48 @@ class DirectGet:
         log = self._log
         seq = log.seek_time(parse_time(request.start_time)) if request.start_time else request.seq
         filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
-        is_batch = request.batch != 0
-        pending = log.count_from(seq, filter_) if is_batch else 0
-        most_bytes = request.max_bytes or self._max_bytes
-        last_seq = sent_bytes = 0
-        for place in range(request.batch if request.batch > 0 else not is_batch):
-            message = self._find(request, seq, filter_, exactly=place == 0 and not is_batch)
+        if request.batch == 0:
+            message = self._find(request, seq, filter_, exactly=True)
             if message is None:
-                if request.batch > 1 and place:
-                    break
                 self._status(reply, b"404 Message Not Found")
+            else:
+                block = b"" if request.no_hdr else self._headers(message, None)
+                self._client.publish(reply, message.payload, headers=block)
+        elif request.batch > 0:
+            self._send_slice(Batch(request, reply, filter_, seq, log.count_from(seq, filter_)))
+        else:
+            self._end(reply, log.count_from(seq, filter_), 0)
+
+    def _send_slice(self, batch: Batch) -> None:
+        """Send as much of a batch as others can wait for, and the rest a moment later."""
+        request = batch.request
+        for _ in range(SLICE_MESSAGES):
+            message = self._find(request, batch.seq, batch.filter, exactly=False)
+            if message is None:
+                if request.batch > 1 and batch.sent:
+                    break
+                self._status(batch.reply, b"404 Message Not Found")
                 return
-            seq = message.seq + 1
+            batch.seq = message.seq + 1
             block = b""
             if not request.no_hdr:  # nats-server counts only what it writes into headers
-                pending = max(pending - 1, 0)
-                block = self._headers(message, (pending, last_seq) if is_batch else None)
-            last_seq = message.seq
-            self._client.publish(reply, message.payload, headers=block)
-            sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
-            if sent_bytes >= most_bytes:
+                batch.pending = max(batch.pending - 1, 0)
+                block = self._headers(message, (batch.pending, batch.last_seq))
+            batch.last_seq = message.seq
+            self._client.publish(batch.reply, message.payload, headers=block)
+            batch.sent += 1
+            batch.sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
+            if batch.sent == request.batch or batch.sent_bytes >= (request.max_bytes or self._max_bytes):
                 break
-        if is_batch:
-            self._end(reply, pending, last_seq)
+        else:
+            asyncio.get_running_loop().call_soon(self._go_on, batch)
+            return
+        self._end(batch.reply, batch.pending, batch.last_seq)
+
+    def _go_on(self, batch: Batch) -> None:
+        """The next slice, unless the stream is gone or nobody listens any more."""
+        if self._subscriptions and self._client.has_interest(batch.reply):
+            self._send_slice(batch)
 
     def _find(self, request: MessageGetRequest, seq: int, filter_: Filter, *, exactly: bool) -> Stored | None:
         log = self._log
@@ -203,20 +240,4 @@ class DirectGet:
 def last_sequences(log: Log, patterns: list[str], up_to: int) -> list[int]:
     """The sequences of the last messages of all subjects that match, none above `up_to`, in order."""
     filter_ = Filter(tuple(encode(pattern) for pattern in patterns))
-    found: list[int] = []
-    for subject, (_, first, last) in log.subjects(filter_).items():
-        seq = last if last <= up_to else _last_before(log, subject, first, up_to)
-        if seq:
-            found.append(seq)
-    return sorted(found)
-
-
-def _last_before(log: Log, subject: bytes, first: int, up_to: int) -> int:
-    filter_ = Filter((subject,))
-    found, seq = 0, first
-    while seq <= up_to:
-        message = log.next(seq, filter_)
-        if message is None or message.seq > up_to:
-            break
-        found, seq = message.seq, message.seq + 1
-    return found
+    return sorted(log.last_up_to(filter_, up_to).values())

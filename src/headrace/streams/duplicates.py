@@ -2,29 +2,45 @@
 
 The window itself is in the engine's sink, which checks most publishes. It is not kept on disk: every stored
 message has its id in its headers, so after a restart it is filled from the messages that are young enough.
+That is done in slices while the server is running; the first publish with an id waits for what is left of it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.engine.filters import Filter
 from headrace.streams import headers
 
 if TYPE_CHECKING:
     from headrace.engine.log import Log
     from headrace.engine.stream_sink import StreamSink
 
-_ALL = Filter(())
+SLICE_MESSAGES = 2000
+PAUSE_SECONDS = 0.005
 
 
-def refill(sink: StreamSink, log: Log, now: int) -> None:
-    """Remember the ids of all stored messages within the window, and that of the last message."""
-    last_msg_id = b""
-    seq = log.seek_time(now - sink.duplicate_window) if sink.duplicate_window else log.last_seq
-    while (message := log.next(seq, _ALL)) is not None:
-        last_msg_id = headers.text(message.headers, headers.MSG_ID)
-        if last_msg_id:
-            sink.remember(last_msg_id, message.seq, message.time)
-        seq = message.seq + 1
-    sink.last_msg_id = last_msg_id
+class Recall:
+    """Remembers the ids of all stored messages within the window, and that of the last message."""
+
+    def __init__(self, sink: StreamSink, log: Log, now: int) -> None:
+        self._sink = sink
+        last = log.get(log.last_seq)
+        sink.last_msg_id = headers.text(last.headers, headers.MSG_ID) if last else b""
+        self._handle: asyncio.TimerHandle | None = None
+        if sink.duplicate_window:
+            sink.recall(log.seek_time(now - sink.duplicate_window))
+            self._go_on_later()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _go_on_later(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._handle = None
+        if self._sink.recall_some(SLICE_MESSAGES):
+            self._go_on_later()

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.streams import duplicates, headers
+from headrace.streams import headers
 from headrace.streams.answers import encode_error, encode_stored, encode_value
 from headrace.streams.batches import Batches, remove_torn_batch
 from headrace.streams.counters import read_value
+from headrace.streams.duplicates import Recall
 from headrace.streams.errors import ApiError
 from headrace.streams.fast_batches import FastBatches, is_fast
 from headrace.streams.formats import now
@@ -49,6 +50,7 @@ class Ingest:
         self._fast_batches = FastBatches(self._intake)
         self._lifetimes = Lifetimes(stream.log, self.take_own)
         self._scheduler = Scheduler(stream.log, self.take_own)
+        self._recall: Recall | None = None
         self._scan: Scan | None = None
         self._mirror: Mirror | None = None
         self._sources: Sources | None = None
@@ -65,7 +67,7 @@ class Ingest:
         if remove_torn_batch(stream.log):
             stream.log.commit()
         stream.sink.duplicate_window = stream.config.duplicate_window
-        duplicates.refill(stream.sink, stream.log, now())
+        self._recall = Recall(stream.sink, stream.log, now())
 
     def configure(self) -> None:
         old, config = self._configured, self._stream.config
@@ -88,6 +90,8 @@ class Ingest:
             self._follow(config)
 
     def stop(self) -> None:
+        if self._recall is not None:
+            self._recall.stop()
         if self._scan is not None:
             self._scan.stop()
         self._batches.stop()

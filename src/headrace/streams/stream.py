@@ -76,11 +76,11 @@ class Stream:
         if is_new and self.config.first_seq:
             self.log.skip(self.config.first_seq)
             self.log.commit()
+        if not is_new:
+            self.ingest.recover()  # a torn batch goes before limits count it, else it displaces messages
         self._limit()
         self._retention.recovered(self.config.retention)
         self.log.on_committed = self.after_commit
-        if not is_new:
-            self.ingest.recover()
         self.is_started = True
         self._configure()
         self._subscribe()
