@@ -180,6 +180,13 @@ def test_streams_are_views_by_their_names(on: Nats) -> None:
     assert tuple(on.spark.sql(query).collect()[0]) == (3, 2)
 
 
+def test_the_example_can_be_run(on: Nats) -> None:
+    found = read_pipeline(Path(__file__).parents[2] / "examples" / "shop" / "shop.yml")
+    views = build_views(on.spark, found, {})
+    assert views["alerts"].columns == ["subject", "data", "msgId"]
+    assert views["revenue"].columns == ["start", "country", "orders", "revenue"]
+
+
 def test_paths_are_relative_to_the_file(on: Nats) -> None:
     found = write_pipeline(on, "ORDERS")
     assert Path(found.sinks[0].table) == on.directory / "tables" / "raw"
