@@ -12,8 +12,9 @@ import pytest
 from headrace.client import Client
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import build_views
+from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import start_queries
-from headrace.spark.pipeline.specification import Pipeline, read_pipeline
+from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_streams, make_streams
 from headrace.spark.progress import Meter
 from headrace.spark.views import make_views, streams_in
