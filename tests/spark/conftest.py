@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib.util
 import itertools
+import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,8 @@ from tests.servers import Server, ServerKind, running_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+LEADER_SECONDS = 60.0
 
 _numbers = itertools.count(1)
 
@@ -40,15 +45,19 @@ class Message:
 
 
 class Broker:
-    """The server as a test sees it: with nats-py, so that what we wrote is not read with what we wrote."""
+    """The server as a test sees it: with nats-py, so that what we wrote is not read with what we wrote.
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.url = f"nats://{server.host}:{server.port}"
+    Of a cluster it is the first server; the streams that it makes are replicated then.
+    """
+
+    def __init__(self, *servers: Server) -> None:
+        self.server = servers[0]
+        self.urls = [f"nats://{server.host}:{server.port}" for server in servers]
+        self.url = ",".join(self.urls)
 
     def do(self, work: Callable[[NatsClient], Awaitable[Any]]) -> Any:
         async def run() -> Any:
-            connection = await nats.connect(self.url)
+            connection = await nats.connect(self.urls)
             try:
                 return await work(connection)
             finally:
@@ -60,8 +69,21 @@ class Broker:
         """A new stream; by default with a name of its own and the subjects below it."""
         name = name or f"S{next(_numbers)}"
         config = {"name": name, "subjects": list(subjects) or [f"{name}.>"]} | config
+        config.setdefault("num_replicas", len(self.urls))
         self.do(lambda connection: connection.jetstream().add_stream(StreamConfig(**config)))
         return name
+
+    def wait_for_leader(self) -> None:
+        """Until the servers of a cluster have found each other: then a stream can be made."""
+        deadline = time.monotonic() + LEADER_SECONDS
+        while True:
+            try:
+                self.delete_stream(self.make_stream())
+            except nats.errors.Error:
+                assert time.monotonic() < deadline, self.server.log()
+                time.sleep(0.1)
+            else:
+                return
 
     def publish(self, subject: str, payloads: Sequence[str], headers: dict[str, str] | None = None) -> None:
         async def publish(connection: NatsClient) -> None:
@@ -105,12 +127,47 @@ class Broker:
         self.do(lambda connection: connection.jetstream().delete_msg(stream, seq))
 
 
-@pytest.fixture(scope="session", params=server_kinds())
+CLUSTER = pytest.param("cluster", marks=pytest.mark.long)
+
+
+@pytest.fixture(scope="session", params=[*server_kinds(), CLUSTER])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Shared by all tests; each makes streams of its own."""
     store = tmp_path_factory.mktemp("streams")
-    with running_server(request.param, flags=["-js", "-sd", str(store)]) as server:
-        yield Broker(server)
+    if request.param == "cluster":
+        with running_cluster(store) as servers:
+            cluster = Broker(*servers)
+            cluster.wait_for_leader()
+            yield cluster
+    else:
+        with running_server(request.param, flags=["-js", "-sd", str(store)]) as server:
+            yield Broker(server)
+
+
+CLUSTER_CONFIG = """\
+server_name: {name}
+jetstream {{ store_dir: "{store}" }}
+cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{routes}] }}
+"""
+
+
+@contextlib.contextmanager
+def running_cluster(store: Path) -> Iterator[list[Server]]:
+    """Three of nats-server, which replicate streams among them."""
+    names = ["a", "b", "c"]
+    with contextlib.ExitStack() as stack:
+        reserved = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
+        ports = [listener.getsockname()[1] for listener in reserved]
+    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor() as pool:
+        configs = [
+            CLUSTER_CONFIG.format(name=name, store=store / name, port=port, routes=routes)
+            for name, port in zip(names, ports, strict=True)
+        ]
+        managers = [running_server("nats-server", config=config) for config in configs]
+        # Each is ready only when the others are there to choose a leader with.
+        servers = list(pool.map(stack.enter_context, managers))
+        yield servers
 
 
 @dataclass(frozen=True)

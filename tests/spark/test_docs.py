@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.spark.options import BY_NAME, OPTIONS, Use
-from headrace.spark.pipeline.specification import read_pipeline
+from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.session import SETTINGS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()

@@ -8,7 +8,8 @@ import pytest
 
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import import_functions
-from headrace.spark.pipeline.specification import Pipeline, read_pipeline, seconds_of
+from headrace.spark.pipeline.reading import read_pipeline, seconds_of
+from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.views import streams_in
 
 WHOLE = """\

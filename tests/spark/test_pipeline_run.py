@@ -12,8 +12,9 @@ import pytest
 from headrace.client import Client
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import build_views
+from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import start_queries
-from headrace.spark.pipeline.specification import Pipeline, read_pipeline
+from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_streams, make_streams
 from headrace.spark.progress import Meter
 from headrace.spark.views import make_views, streams_in
@@ -178,6 +179,13 @@ def test_streams_are_views_by_their_names(on: Nats) -> None:
     assert streams == [one, other]
     make_views(on.spark, streams, {"servers": on.broker.url})
     assert tuple(on.spark.sql(query).collect()[0]) == (3, 2)
+
+
+def test_the_example_can_be_run(on: Nats) -> None:
+    found = read_pipeline(Path(__file__).parents[2] / "examples" / "shop" / "shop.yml")
+    views = build_views(on.spark, found, {})
+    assert views["alerts"].columns == ["subject", "data", "msgId"]
+    assert views["revenue"].columns == ["start", "country", "orders", "revenue"]
 
 
 def test_paths_are_relative_to_the_file(on: Nats) -> None:

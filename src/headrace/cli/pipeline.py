@@ -41,7 +41,7 @@ def check(file: Path, quick: bool) -> None:
     """Say what is wrong with a pipeline, without running it and without a server."""
     from headrace.cli.spark_command import SHORT_SETTINGS, spark_for_command
     from headrace.spark.pipeline.plan import build_views, import_functions
-    from headrace.spark.pipeline.specification import read_pipeline
+    from headrace.spark.pipeline.reading import read_pipeline
 
     found = read_pipeline(file)
     import_functions(found)
@@ -62,8 +62,8 @@ def run(file: Path, once: bool, master: str | None) -> None:
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS
     from headrace.spark.pipeline.plan import build_views, import_functions
+    from headrace.spark.pipeline.reading import read_pipeline
     from headrace.spark.pipeline.run import start_queries
-    from headrace.spark.pipeline.specification import read_pipeline
     from headrace.spark.pipeline.streams import check_streams, make_streams
 
     found = read_pipeline(file)

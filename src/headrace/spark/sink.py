@@ -65,7 +65,7 @@ class RowPublisher:
             if not batch.num_rows:
                 continue
             messages = messages_of(batch, self.columns, self.options.subject)
-            if not rows:
+            if not rows and not self.write_id:
                 warn_if_short(client, messages.subjects)
             message_ids = ids.take(batch.num_rows) if ids else messages.message_ids
             publisher.publish(messages.subjects, messages.data, messages.headers, message_ids)

@@ -1,5 +1,5 @@
 """Pipelines: streams through SQL and Python into tables and streams, described in a YAML file.
 
-Read `document` (YAML with lines), `specification` (what may stand in the file), `plan` (DataFrames of it),
-`run` (queries of them).
+Read `specification` (what a pipeline is), `document` (YAML with lines), `reading` (from this to that),
+`plan` (DataFrames of it), `run` (queries of them).
 """

@@ -1,0 +1,299 @@
+"""Reads a pipeline file: what may stand in it, and what is told when something else does.
+
+Names of sources and steps are those of views in SQL. A step sees all sources, and all steps above it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from headrace.spark.option_values import read_bytes, read_count
+from headrace.spark.pipeline.document import Node, load
+from headrace.spark.pipeline.specification import (
+    MODES,
+    ONCE,
+    Pipeline,
+    ServerSpec,
+    SinkSpec,
+    SourceSpec,
+    StepSpec,
+    StreamSpec,
+    Watermark,
+)
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+FIELDS = ("name", "server", "streams", "spark", "checkpoint", "trigger", "sources", "steps", "sinks")
+
+
+def read_pipeline(path: str | Path) -> Pipeline:
+    """The pipeline of a file. Raises UsageError and ConfigError."""
+    root = load(path)
+    directory = Path(path).resolve().parent
+    fields = root.fields("a pipeline", FIELDS)
+    for name in "sources", "sinks", "checkpoint":
+        if name not in fields:
+            root.fail(f"a pipeline needs `{name}`", HINTS[name])
+    sources = tuple(_source(name, node) for name, node in _named(fields["sources"], "sources"))
+    steps = tuple(_step(name, node) for name, node in _named(fields.get("steps"), "steps"))
+    trigger = _trigger(fields.get("trigger"), "")
+    sinks = tuple(_sink(name, node, directory, trigger) for name, node in _named(fields["sinks"], "sinks"))
+    _check_names(sources, steps, sinks)
+    spark = fields["spark"].fields("spark", ("master", "conf")) if "spark" in fields else {}
+    return Pipeline(
+        name=fields["name"].text("name") if "name" in fields else Path(path).stem,
+        directory=directory,
+        server=_server(fields.get("server"), directory),
+        streams=tuple(_stream(name, node) for name, node in _named(fields.get("streams"), "streams")),
+        master=spark["master"].text("master") if "master" in spark else "",
+        conf=_conf(spark.get("conf")),
+        checkpoint=place(fields["checkpoint"].text("checkpoint"), directory),
+        sources=sources,
+        steps=steps,
+        sinks=sinks,
+    )
+
+
+HINTS = {
+    "sources": "sources: {orders: {stream: ORDERS}} reads the stream ORDERS as `orders`",
+    "sinks": "sinks: {raw: {from: orders, table: tables/orders}} writes it to a table",
+    "checkpoint": "a directory that remembers where the pipeline is: checkpoint: state",
+}
+
+
+def place(path: str, directory: Path) -> str:
+    """A path of the file: relative to it, unless it is absolute or in another file system."""
+    return path if "://" in path else str(directory / Path(path).expanduser())
+
+
+def _named(section: Node | None, what: str) -> Iterable[tuple[str, Node]]:
+    if section is None:
+        return []
+    entries = section.mapping(what)
+    if not entries:
+        section.fail(f"`{what}` is empty")
+    return entries.items()
+
+
+def _server(node: Node | None, directory: Path) -> ServerSpec:
+    if node is None:
+        return ServerSpec(urls=("nats://127.0.0.1:4222",))
+    if not isinstance(node.value, dict):
+        urls = [_filled(text, node) for text in node.texts("server")]
+        if urls == ["embedded"]:
+            return ServerSpec(store=str(directory / "streams"))
+        return ServerSpec(urls=tuple(urls))
+    fields = node.fields("server", ("url", "user", "password", "token", "embedded", "store", "port"))
+    embedded = "embedded" in fields and fields["embedded"].switch("embedded")
+    if embedded == ("url" in fields):
+        node.fail("a server has either a `url`, or `embedded: true`")
+    if embedded:
+        store = fields["store"].text("store") if "store" in fields else "streams"
+        port = fields["port"].number("port") if "port" in fields else -1
+        return ServerSpec(store=place(store, directory), port=port)
+    return ServerSpec(
+        urls=tuple(_filled(url, node) for url in fields["url"].texts("url")),
+        user=_secret(fields, "user"),
+        password=_secret(fields, "password"),
+        token=_secret(fields, "token"),
+    )
+
+
+def _secret(fields: Mapping[str, Node], name: str) -> str:
+    return _filled(fields[name].text(name), fields[name]) if name in fields else ""
+
+
+def _filled(text: str, node: Node) -> str:
+    """With variables of the environment, so that secrets need not stand in the file."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            node.fail(
+                f"the environment has no variable {match[1]}", f"set it: {match[1]}=… headrace pipeline …"
+            )
+        return os.environ[match[1]]
+
+    return _VARIABLE.sub(value, text)
+
+
+def _stream(name: str, node: Node) -> StreamSpec:
+    fields = node.fields(f"the stream {name}", ("subjects", "duplicate_window"))
+    if "subjects" not in fields:
+        node.fail(f"the stream {name} needs `subjects`", "subjects: [orders.>]")
+    window = fields.get("duplicate_window")
+    return StreamSpec(
+        name=name,
+        subjects=tuple(fields["subjects"].texts("subjects")),
+        duplicate_window=window.read("duplicate_window", seconds_of) if window else 600.0,
+        node=node,
+    )
+
+
+def _conf(node: Node | None) -> dict[str, str]:
+    if node is None:
+        return {}
+    conf = {}
+    for name, value in node.mapping("conf").items():
+        conf[name] = str(value.value).lower() if isinstance(value.value, bool) else value.text(name)
+    return conf
+
+
+SOURCE_OPTIONS = {
+    "stream": "stream",
+    "subject": "subject",
+    "start": "startingOffsets",
+    "start_time": "startingTimestamp",
+    "max_rows": "maxOffsetsPerTrigger",
+    "max_bytes": "maxBytesPerTrigger",
+    "partitions": "minPartitions",
+    "fail_on_data_loss": "failOnDataLoss",
+}
+
+
+def _source(name: str, node: Node) -> SourceSpec:
+    fields = node.fields(f"the source {name}", (*SOURCE_OPTIONS, "watermark"))
+    if "stream" not in fields:
+        node.fail(f"the source {name} needs `stream`", f"{name}: {{stream: ORDERS}}")
+    options = {"startingOffsets": "earliest"}
+    for key, option in SOURCE_OPTIONS.items():
+        if key in fields:
+            options[option] = _source_option(key, fields[key])
+    if "startingTimestamp" in options and "start" not in fields:
+        del options["startingOffsets"]
+    return SourceSpec(name, options, _watermark(fields.get("watermark")), node)
+
+
+def _source_option(key: str, node: Node) -> str:
+    if key in ("max_rows", "partitions"):
+        return str(node.read(key, read_count))
+    if key == "max_bytes":
+        return str(node.read(key, read_bytes))
+    if key == "fail_on_data_loss":
+        return str(node.switch(key)).lower()
+    if key == "start_time" and hasattr(node.value, "isoformat"):
+        return str(node.value.isoformat())  # YAML reads times by itself
+    return ",".join(node.texts(key))
+
+
+def _step(name: str, node: Node) -> StepSpec:
+    fields = node.fields(f"the step {name}", ("sql", "python", "from", "watermark"))
+    if ("sql" in fields) == ("python" in fields):
+        node.fail(f"the step {name} needs either `sql` or `python`")
+    if "sql" in fields and "from" in fields:
+        fields["from"].fail("`from` belongs to `python`; SQL names its views itself")
+    if "python" in fields and "from" not in fields:
+        node.fail(f"the step {name} needs `from`: the views that the function gets")
+    python = fields["python"].text("python") if "python" in fields else ""
+    if python and not re.fullmatch(r"[\w.]+:\w+", python):
+        fields["python"].fail(f"`python` must be module:function, not {python!r}")
+    return StepSpec(
+        name=name,
+        sql=fields["sql"].text("sql") if "sql" in fields else "",
+        python=python,
+        inputs=tuple(fields["from"].texts("from")) if "from" in fields else (),
+        watermark=_watermark(fields.get("watermark")),
+        node=fields.get("sql") or fields["python"],
+    )
+
+
+def _watermark(node: Node | None) -> Watermark | None:
+    if node is None:
+        return None
+    fields = node.fields("watermark", ("column", "delay"))
+    for name in "column", "delay":
+        if name not in fields:
+            node.fail(f"a watermark needs `{name}`", "watermark: {column: timestamp, delay: 10 seconds}")
+    seconds = fields["delay"].read("delay", seconds_of)
+    return Watermark(fields["column"].text("column"), f"{seconds:g} seconds")
+
+
+def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
+    known = (
+        "from",
+        "table",
+        "partition_by",
+        "compact_after",
+        "stream",
+        "subject",
+        "console",
+        "mode",
+        "trigger",
+    )
+    fields = node.fields(f"the sink {name}", known)
+    if "from" not in fields:
+        node.fail(f"the sink {name} needs `from`: the view that it writes")
+    kinds: list[str] = [kind for kind in ("table", "console") if kind in fields]
+    kinds += ["subject"] if "subject" in fields or "stream" in fields else []
+    if len(kinds) != 1:
+        node.fail(f"the sink {name} needs one of `table`, `subject` (with or without `stream`) or `console`")
+    for option in "partition_by", "compact_after":
+        if option in fields and "table" not in fields:
+            fields[option].fail(f"`{option}` belongs to a `table`")
+    mode = fields["mode"].text("mode") if "mode" in fields else "append"
+    if mode not in MODES:
+        fields["mode"].fail(f"`mode` must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode}")
+    if "table" in fields and mode != "append":
+        fields["mode"].fail("a table can only be appended to", "use a watermark, and leave `mode` out")
+    if "console" in fields:
+        fields["console"].switch("console")
+    return SinkSpec(
+        name=name,
+        view=fields["from"].text("from"),
+        table=place(fields["table"].text("table"), directory) if "table" in fields else "",
+        partition_by=tuple(fields["partition_by"].texts("partition_by")) if "partition_by" in fields else (),
+        compact_after=fields["compact_after"].number("compact_after") if "compact_after" in fields else 32,
+        publish=kinds == ["subject"],
+        subject=fields["subject"].text("subject") if "subject" in fields else "",
+        stream=fields["stream"].text("stream") if "stream" in fields else "",
+        console=kinds == ["console"],
+        mode=mode,
+        trigger=_trigger(fields.get("trigger"), trigger),
+        node=node,
+    )
+
+
+def _trigger(node: Node | None, default: str) -> str:
+    if node is None:
+        return default
+    text = node.text("trigger")
+    return ONCE if text == ONCE else f"{node.read('trigger', seconds_of):g}"
+
+
+def seconds_of(text: str) -> float:
+    """`10 seconds`, `500 ms`, `2m`; a number alone is seconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError("must be a time such as 10 seconds, 500 ms or 2 minutes")
+    unit = match[2] or "s"
+    factor = 0.001 if unit.startswith(("ms", "mil")) else _SECONDS[unit[0]]
+    return float(match[1]) * factor
+
+
+def _check_names(
+    sources: tuple[SourceSpec, ...], steps: tuple[StepSpec, ...], sinks: tuple[SinkSpec, ...]
+) -> None:
+    """Names are those of views, each there once, and what is referred to stands above."""
+    seen: set[str] = set()
+    views: tuple[SourceSpec | StepSpec, ...] = (*sources, *steps)
+    for spec in views:
+        if not _NAME.fullmatch(spec.name):
+            spec.node.fail(f"`{spec.name}` cannot be the name of a view", "use letters, digits and _")
+        if spec.name in seen:
+            spec.node.fail(f"`{spec.name}` is the name of a source or step above")
+        if isinstance(spec, StepSpec):
+            for view in spec.inputs:
+                _check_view(view, seen, spec.node)
+        seen.add(spec.name)
+    for sink in sinks:
+        _check_view(sink.view, seen, sink.node)
+
+
+def _check_view(view: str, seen: set[str], node: Node) -> None:
+    if view not in seen:
+        node.fail(f"there is no source or step `{view}` above", f"there are {', '.join(sorted(seen))}")
