@@ -8,7 +8,9 @@ from pathlib import Path
 
 from headrace.engine.committer import Committer
 from headrace.engine.filters import Filter
-from headrace.engine.log import Log, Refused, Stored, Watcher
+from headrace.engine.log import Log, Refused
+from headrace.engine.readings import Stored
+from headrace.engine.store import Watcher
 
 EVERYTHING = Filter(())
 

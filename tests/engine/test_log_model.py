@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.engine.committer import Committer
 from headrace.engine.filters import Filter
-from headrace.engine.log import Log, Refused, Watcher
+from headrace.engine.log import Log, Refused
+from headrace.engine.store import Watcher
 from tests.engine.logs import EVERYTHING, Model, content, messages, reopen, settle, watch
 
 SUBJECTS = [b"a", b"b", b"a.x", b"a.y", b"long.subject.with.tokens"]

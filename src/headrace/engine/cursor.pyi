@@ -3,7 +3,8 @@ from collections.abc import Callable
 from headrace.engine.filters import Filter
 from headrace.engine.hub import Hub
 from headrace.engine.interest import Interest
-from headrace.engine.log import Log, Watcher
+from headrace.engine.log import Log
+from headrace.engine.store import Watcher
 
 class Cursor(Watcher):
     log: Log

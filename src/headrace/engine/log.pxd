@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.appending cimport Appender
 from headrace.engine.committer cimport Buffer, Committer, Job
 from headrace.engine.filters cimport Filter
 from headrace.engine.segments cimport Ranges, Segment
@@ -9,13 +10,11 @@ from headrace.engine.store cimport Store, Watcher
 from headrace.engine.subject_index cimport Entry
 from headrace.engine.windows cimport Record, Window
 
-cdef class Log(Store):
+cdef class Log(Appender):
     cdef readonly str failure      # why it takes no more writes; None: it does
     cdef readonly str refusal      # why the last store() returned 0
     cdef public object on_committed
     cdef Committer committer
-    cdef readonly uint64_t segment_bytes
-    cdef uint64_t next_number
     cdef Job *commit_job
     cdef Job *sync_job
     cdef Job *chore                # index, rewrite or unlink
@@ -28,8 +27,6 @@ cdef class Log(Store):
     cdef double retry_at
     cdef list waiting              # callbacks of when_committed: for what is pending,
     cdef list waiting_flight       # and for what is in flight
-    cdef uint64_t first_time_seq   # the message whose time first_time_value is
-    cdef int64_t first_time_value
     cdef long long max_msgs, max_bytes, max_msgs_per_subject
     cdef bint discard_new, discard_new_per_subject
     cdef bint opened
@@ -47,12 +44,6 @@ cdef class Log(Store):
                          uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except? 0
     cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
                      Py_ssize_t size)
-    cdef char *_append(self, uint64_t seq, size_t length) except NULL
-    cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL
-    cdef int _append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1
-    cdef int _begin_segment(self, uint64_t seq) except -1
-    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1
-    cdef char *_reserve(self, size_t length) except NULL
     cdef int _enforce(self) except -1
     cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1
     cdef int _enforce_all_subjects(self) except -1

@@ -18,23 +18,21 @@ space. After a failed sync it takes none until it is opened anew by a restart.
 
 from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC, EOPNOTSUPP, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
 
+from headrace.engine.appending cimport Appender
 from headrace.engine.chores cimport compact_memory, finish_chore, plan_chore
 from headrace.engine.committer cimport (
     COMMIT, INDEX, STAGE_SYNC, SYNC, Erasure, Part, free_buffer, hand_over,
 )
-from headrace.engine.files cimport PATH_SIZE, cut, fallocate, random_salt, sync_data
+from headrace.engine.files cimport PATH_SIZE, cut, fallocate, sync_data
 from headrace.engine.jobs cimport perform
 from headrace.engine.record cimport (
     FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
 )
 from headrace.engine.recovery cimport recover
-from headrace.engine.segments cimport (
-    ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment, next_place,
-    place_of, seq_at, write_segment_head,
-)
+from headrace.engine.segments cimport ABSENT, add_message, add_range, clear_ranges, free_segment, place_of
 from headrace.engine.subject_index cimport SubjectIndex
 from headrace.engine.system cimport clock_gettime, monotonic, timespec
 
@@ -49,15 +47,10 @@ cdef extern from "string.h" nogil:
     void *memmem(const void *haystack, size_t haystack_length, const void *needle, size_t needle_length)
 
 cdef uint64_t SEGMENT_BYTES = 64 * 1024 * 1024
-cdef uint64_t FIRST_MEMORY = 16 * 1024
-cdef uint64_t LARGEST_MEMORY = 1024 * 1024
 cdef size_t KEPT_BUFFER = 4 * 1024 * 1024     # a buffer that grew beyond it for one group is given back
 cdef uint64_t LARGEST_RECORD = 1024 * 1024 * 1024
 cdef uint32_t RANGES_PER_RECORD = 65536
 cdef double RETRY_SECONDS = 0.1
-
-
-globals()["Watcher"] = Watcher      # Python finds it here, beside the log that keeps it exact
 
 
 class Refused(Exception):
@@ -68,35 +61,13 @@ class Refused(Exception):
         self.reason = reason
 
 
-cdef class Stored:
-    """One message, copied out of the log."""
-    cdef readonly uint64_t seq
-    cdef readonly int64_t time
-    cdef readonly bytes subject
-    cdef readonly bytes headers
-    cdef readonly bytes payload
-
-    def __repr__(self):
-        return f"<Stored {self.seq} {self.subject!r}, {len(self.payload)} bytes>"
-
-
-cdef Stored copy_of(const Record *record):
-    cdef Stored stored = Stored.__new__(Stored)
-    stored.seq = record.seq
-    stored.time = record.time
-    stored.subject = record.subject[:record.subject_length]
-    stored.headers = record.headers[:record.header_length]
-    stored.payload = record.payload[:record.payload_length]
-    return stored
-
-
 cdef int64_t now() noexcept:
     cdef timespec moment
     clock_gettime(CLOCK_REALTIME, &moment)
     return <int64_t> moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
-cdef class Log(Store):
+cdef class Log(Appender):
     def __cinit__(self, str directory=None, *, Committer committer=None, uint64_t segment_bytes=SEGMENT_BYTES,
                   str compression="none"):
         """`directory` None: in memory. `compression` is accepted and not used."""
@@ -261,35 +232,6 @@ cdef class Log(Store):
         self.probe.release()
         self.reader.release()
 
-    # -- figures --------------------------------------------------------------------------------------------------------
-
-    @property
-    def first_time(self):
-        """The time of the first message; 0: there is none."""
-        cdef Record record
-        if self.count == 0:
-            return 0
-        if self.first_time_seq != self.first_seq:
-            if not self.read(self.probe, self.first_seq, &record):
-                return 0
-            self.first_time_seq = self.first_seq
-            self.first_time_value = record.time
-        return self.first_time_value
-
-    @property
-    def num_deleted(self):
-        """Sequences between the first and the last message that have none."""
-        return self.last_seq - self.first_seq + 1 - self.count if self.count else 0
-
-    @property
-    def num_subjects(self):
-        return self.index.count
-
-    @property
-    def segment_files(self):
-        """How many pieces the log is cut into at the moment."""
-        return self.segment_count
-
     @property
     def backlog_bytes(self):
         """Bytes that wait to be written."""
@@ -427,121 +369,6 @@ cdef class Log(Store):
                     or self.size_of(oldest.subject_length, oldest.header_length, oldest.payload_length) < added:
                 return "max_bytes"
         return None
-
-    cdef char *_append(self, uint64_t seq, size_t length) except NULL:
-        """Room for a record in the active segment, which may be a new one."""
-        cdef char *data
-        if self.in_memory:
-            return self._append_to_memory(seq, length)
-        if self.active == NULL or self.active.size + length > self.segment_bytes and self.active.size > SEGMENT_HEAD \
-                or seq >= self.active.base_seq + ABSENT:
-            self._begin_segment(seq)
-        if self.pending.part_count == 0 \
-                or self.pending.parts[self.pending.part_count - 1].segment != self.active:
-            self._begin_part(self.active, self.active.size, False)
-        data = self._reserve(length)
-        self.pending.parts[self.pending.part_count - 1].length += length
-        self.pending.size += length
-        self.active.size += length
-        return data
-
-    cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL:
-        cdef Segment *segment = self.active
-        cdef uint64_t capacity = FIRST_MEMORY
-        if segment == NULL or segment.size + length > segment.allocated or seq >= segment.base_seq + ABSENT:
-            if segment != NULL:
-                capacity = min(2 * segment.allocated, LARGEST_MEMORY)
-            if capacity < SEGMENT_HEAD + length:
-                capacity = SEGMENT_HEAD + length
-            segment = new_segment(self.next_number, seq)
-            if segment == NULL:
-                raise MemoryError
-            segment.memory = <char *> malloc(capacity)
-            segment.allocated = capacity
-            if segment.memory == NULL:
-                free_segment(segment)
-                raise MemoryError
-            self.add_segment(segment)
-            self.next_number += 1
-            if self.active != NULL:
-                self.active.sealed = True
-                if 2 * self.active.live_bytes < self.active.size:
-                    self.tidy_due = True
-            self.active = segment
-        segment.size += length
-        return segment.memory + segment.size - length
-
-    cdef int _begin_segment(self, uint64_t seq) except -1:
-        """Seal the active segment and begin the next one. Both happen on disk when the group is written."""
-        cdef SegmentHead head
-        cdef Segment *segment = new_segment(self.next_number, seq)
-        if segment == NULL:
-            raise MemoryError
-        segment.limit = self.segment_bytes
-        segment.salt = random_salt()
-        self.add_segment(segment)
-        self.next_number += 1
-        if self.active != NULL:
-            if self.pending.part_count == 0 \
-                    or self.pending.parts[self.pending.part_count - 1].segment != self.active:
-                self._begin_part(self.active, self.active.size, False)
-            self.pending.parts[self.pending.part_count - 1].seal = True
-        self.active = segment
-        head.number = segment.number
-        head.base_seq = seq
-        head.first_seq = self.first_seq
-        head.last_time = self.last_time
-        head.salt = segment.salt
-        self._begin_part(segment, 0, True)
-        write_segment_head(self._reserve(SEGMENT_HEAD), &head)
-        self.pending.parts[self.pending.part_count - 1].length = SEGMENT_HEAD
-        self.pending.size += SEGMENT_HEAD
-        return 0
-
-    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1:
-        cdef Buffer *buffer = self.pending
-        cdef Part *part
-        cdef void *grown
-        if buffer.part_count == buffer.part_capacity:
-            grown = realloc(buffer.parts, (2 * buffer.part_capacity + 2) * sizeof(Part))
-            if grown == NULL:
-                raise MemoryError
-            buffer.parts = <Part *> grown
-            buffer.part_capacity = 2 * buffer.part_capacity + 2
-        part = &buffer.parts[buffer.part_count]
-        memset(part, 0, sizeof(Part))
-        part.segment = segment
-        part.offset = offset
-        part.start = buffer.size
-        part.create = create
-        buffer.part_count += 1
-        return 0
-
-    cdef char *_reserve(self, size_t length) except NULL:
-        cdef Buffer *buffer = self.pending
-        cdef size_t capacity = buffer.capacity
-        cdef void *grown
-        if buffer.size + length > capacity:
-            capacity = max(2 * capacity, buffer.size + length, <size_t> 4096)
-            grown = realloc(buffer.data, capacity)
-            if grown == NULL:
-                raise MemoryError
-            buffer.data = <char *> grown
-            buffer.capacity = capacity
-        return buffer.data + buffer.size
-
-    cdef int _append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1:
-        cdef size_t length = HEAD_SIZE + 16 * <size_t> count
-        cdef RecordHead *head = <RecordHead *> self._append(self.last_seq + 1, length)
-        memset(head, 0, HEAD_SIZE)
-        head.length = <uint32_t> length
-        head.seq = seq
-        head.time = self.last_time
-        head.kind = kind
-        if count:
-            memcpy(<char *> head + HEAD_SIZE, ranges, 16 * <size_t> count)
-        seal_record(head, self.active.salt)
-        return 0
 
     def skip(self, uint64_t next_seq):
         """The next message gets this sequence."""
@@ -913,203 +740,6 @@ cdef class Log(Store):
         if error is not None:
             raise error
         return 0
-
-    # -- watchers -------------------------------------------------------------------------------------------------------
-
-    def add_watcher(self, Watcher watcher not None):
-        """Count for a reader how many messages it has ahead of it, from now on."""
-        if watcher.filter is None:
-            watcher.filter = Filter(())
-        watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
-        self.watchers.append(watcher)
-
-    def remove_watcher(self, Watcher watcher not None):
-        for place, known in enumerate(self.watchers):
-            if known is watcher:
-                del self.watchers[place]
-                return
-
-    # -- reading --------------------------------------------------------------------------------------------------------
-
-    def get(self, uint64_t seq):
-        """A message, committed or not; None if it is not there."""
-        cdef Record record
-        return copy_of(&record) if self.read(self.probe, seq, &record) else None
-
-    def next(self, uint64_t seq, Filter filter not None):
-        """The first committed message at or after a sequence that passes the filter."""
-        cdef Record record
-        return copy_of(&record) if self.seek(self.reader, seq, filter, &record) else None
-
-    def last(self, bytes filter_subject not None):
-        """The last sequence of a subject, or of all that match a pattern; 0: none."""
-        cdef Filter filter = Filter((filter_subject,))
-        cdef Entry *entry
-        cdef uint32_t k
-        cdef uint64_t latest = 0
-        if filter.literal:
-            entry = self.index.find(filter_subject, <uint32_t> len(filter_subject))
-            if entry == NULL:
-                return 0
-            self.resolve_last(entry)
-            return entry.last if self.count else 0
-        for k in range(self.index.used):
-            entry = &self.index.entries[k]
-            # `last` is an upper bound even where it is stale.
-            if entry.count and entry.last > latest and filter.accepts(entry.text, entry.length):
-                self.resolve_last(entry)
-                if self.count == 0:
-                    return 0           # all that was left is damaged: see lost(), which has emptied the index
-                latest = max(latest, entry.last)
-        return latest
-
-    def subject_state(self, bytes subject not None):
-        """(count, first, last) of a literal subject; None: it has no message."""
-        cdef Entry *entry = self.index.find(subject, <uint32_t> len(subject))
-        if entry == NULL:
-            return None
-        self.resolve_first(entry)
-        self.resolve_last(entry)
-        return (entry.count, entry.first, entry.last) if self.count else None
-
-    def subjects(self, Filter filter not None):
-        """Subject -> (count, first, last) of all that pass."""
-        cdef dict found = {}
-        cdef Entry *entry
-        cdef uint32_t k
-        for k in range(self.index.used):
-            entry = &self.index.entries[k]
-            if entry.count and filter.accepts(entry.text, entry.length):
-                self.resolve_first(entry)
-                self.resolve_last(entry)
-                if self.count == 0:
-                    return {}          # all that was left is damaged: see lost(), which has emptied the index
-                found[<bytes> entry.text[:entry.length]] = (entry.count, entry.first, entry.last)
-        return found
-
-    def last_up_to(self, Filter filter not None, uint64_t up_to):
-        """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
-        cdef dict found = {}
-        cdef Record record
-        cdef Entry *entry
-        cdef uint32_t k
-        cdef uint64_t seq = up_to + 1
-        for k in range(self.index.used):
-            entry = &self.index.entries[k]
-            if entry.count and filter.accepts(entry.text, entry.length):
-                self.resolve_first(entry)
-                self.resolve_last(entry)
-                if entry.last <= up_to:
-                    found[<bytes> entry.text[:entry.length]] = entry.last
-                elif entry.first <= up_to:
-                    seq = min(seq, entry.first)
-        # The others have gone on since: one pass through what was there then finds the last of each.
-        while seq <= up_to and self.seek(self.reader, seq, filter, &record) and record.seq <= up_to:
-            found[<bytes> record.subject[:record.subject_length]] = record.seq
-            seq = record.seq + 1
-        return found
-
-    def count_subjects(self, Filter filter not None):
-        """Subject -> count of all that pass; reads nothing from disk."""
-        cdef dict found = {}
-        cdef Entry *entry
-        cdef uint32_t k
-        for k in range(self.index.used):
-            entry = &self.index.entries[k]
-            if entry.count and filter.accepts(entry.text, entry.length):
-                found[<bytes> entry.text[:entry.length]] = entry.count
-        return found
-
-    def seek_time(self, int64_t time):
-        """The first sequence whose message is not older; last_seq + 1 if there is none."""
-        cdef Record record
-        cdef Segment *segment
-        cdef uint32_t k = self.segment_count
-        cdef uint64_t low, high, middle, at, found
-        # The last segment that begins before that time: the answer is in it, or right behind it.
-        while k and (self.segments[k - 1].first_time == 0 or self.segments[k - 1].first_time >= time):
-            k -= 1
-        if k == 0:
-            return self.next_live(self.first_seq)
-        segment = self.segments[k - 1]
-        low = 0
-        high = segment.count
-        found = segment.count
-        while low < high:
-            middle = (low + high) // 2
-            at = middle
-            while at < high and (segment.offsets[at] == 0
-                                 or not self.load(self.probe, segment, <uint32_t> at, &record)):
-                at += 1
-            if at == high:
-                high = middle
-            elif record.time >= time:
-                found = at
-                high = middle
-            else:
-                low = at + 1
-        if found < segment.count:
-            return seq_at(segment, found)
-        return self.next_live(self.segments[k].base_seq if k < self.segment_count else self.last_seq + 1)
-
-    def count_from(self, uint64_t seq, Filter filter not None):
-        """Committed messages from a sequence on that pass the filter."""
-        cdef Entry *entry
-        cdef uint32_t k
-        cdef long long total = 0, reads = 0
-        if seq < self.first_seq:
-            seq = self.first_seq
-        if self.count == 0 or seq > self.committed_seq:
-            return 0
-        if filter.everything:
-            return self.count_live(seq, self.committed_seq)
-        # The index tells how many there are in all. Those before `seq`, or those behind it, have to be read and counted,
-        # whichever are fewer, and only where a subject lies on both sides.
-        if filter.literal:
-            for subject in set(filter.patterns):
-                entry = self.index.find(subject, <uint32_t> len(<bytes> subject))
-                if entry != NULL and entry.last >= seq:
-                    total += entry.count
-                    reads |= entry.first < seq
-        else:
-            for k in range(self.index.used):
-                entry = &self.index.entries[k]
-                if entry.count and entry.last >= seq and filter.accepts(entry.text, entry.length):
-                    total += entry.count
-                    reads |= entry.first < seq
-        if total == 0:
-            return 0
-        if not reads:
-            return total - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
-        if seq - self.first_seq < self.committed_seq - seq:
-            for k in range(self.index.used):
-                entry = &self.index.entries[k]
-                if entry.count and entry.last < seq and filter.accepts(entry.text, entry.length):
-                    total += entry.count
-            return total - self.count_matching(self.first_seq, seq - 1, filter) \
-                - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
-        return self.count_matching(seq, self.committed_seq, filter)
-
-    def deleted(self):
-        """The sequences between the first and the last message that have none."""
-        cdef list missing = []
-        cdef uint64_t seq = self.first_seq, place, at
-        cdef uint32_t k
-        cdef Segment *segment
-        if self.count == 0:
-            return missing
-        for k in range(self.segment_count):
-            segment = self.segments[k]
-            place = next_place(segment, self.first_seq) if segment.live else segment.count
-            while place < segment.count:
-                if segment.offsets[place]:
-                    at = seq_at(segment, place)
-                    missing.extend(range(seq, at))
-                    seq = at + 1
-                place += 1
-        missing.extend(range(seq, self.last_seq + 1))
-        return missing
-
 
 cdef void clear_buffer(Buffer *buffer) noexcept:
     buffer.size = 0

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from headrace.broker.internal import Handler, InternalClient
 from headrace.engine.filters import Filter
-from headrace.engine.log import Log, Stored
+from headrace.engine.log import Log
+from headrace.engine.readings import Stored
 from headrace.engine.sinks import InboxMessage
 from headrace.streams import headers
 from headrace.streams.errors import ApiError

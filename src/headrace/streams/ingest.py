@@ -31,7 +31,7 @@ from headrace.streams.source_positions import Positions
 from headrace.streams.usage import Share, usage_of
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Stored
+    from headrace.engine.readings import Stored
     from headrace.streams.config import StreamConfig
     from headrace.streams.origin import Origin
     from headrace.streams.stream import Stream

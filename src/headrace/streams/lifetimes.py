@@ -22,7 +22,8 @@ from headrace.streams.publication import Publication
 from headrace.streams.ttl import NEVER, read_ttl
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log, Stored
+    from headrace.engine.log import Log
+    from headrace.engine.readings import Stored
     from headrace.streams.config import StreamConfig
 
 SLICE_MESSAGES = 2000  # at a time; then others have their turn

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.filters import Filter
-from headrace.engine.log import Log, Stored
+from headrace.engine.log import Log
+from headrace.engine.readings import Stored
 from headrace.streams.api import Request, Route
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import format_time, parse_time

@@ -15,7 +15,7 @@ from headrace.streams.origin import Origin, first_to_read
 from headrace.streams.publication import Duplicate, Publication
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Stored
+    from headrace.engine.readings import Stored
     from headrace.streams.config import StreamSource
     from headrace.streams.intake import Intake
     from headrace.streams.stream import Stream

@@ -23,7 +23,7 @@ from headrace.subjects import grammar
 from headrace.subjects.transform import Transform
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Stored
+    from headrace.engine.readings import Stored
     from headrace.streams.config import StreamSource
     from headrace.streams.stream import Stream
 

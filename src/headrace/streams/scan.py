@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from headrace.engine.filters import Filter
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log, Stored
+    from headrace.engine.log import Log
+    from headrace.engine.readings import Stored
 
 _ALL = Filter(())
 SLICE_MESSAGES = 1000

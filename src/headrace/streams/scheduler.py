@@ -22,7 +22,8 @@ from headrace.streams.publication import Publication
 from headrace.streams.schedules import PURGE, Due, read_due
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log, Stored
+    from headrace.engine.log import Log
+    from headrace.engine.readings import Stored
 
 
 class Scheduler:

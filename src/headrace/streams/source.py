@@ -20,7 +20,7 @@ from headrace.streams.source_positions import Position, Positions
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Stored
+    from headrace.engine.readings import Stored
     from headrace.streams.config import StreamSource
     from headrace.streams.intake import Intake
     from headrace.streams.stream import Stream

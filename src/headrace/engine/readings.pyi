@@ -1,0 +1,40 @@
+from typing import final
+
+from headrace.engine.filters import Filter
+from headrace.engine.store import Watcher
+
+@final
+class Stored:
+    seq: int
+    time: int
+    subject: bytes
+    headers: bytes
+    payload: bytes
+
+class Readings:
+    first_seq: int
+    last_seq: int
+    committed_seq: int
+    count: int
+    byte_count: int
+    last_time: int
+    @property
+    def first_time(self) -> int: ...
+    @property
+    def num_deleted(self) -> int: ...
+    @property
+    def num_subjects(self) -> int: ...
+    @property
+    def segment_files(self) -> int: ...
+    def get(self, seq: int) -> Stored | None: ...
+    def next(self, seq: int, filter: Filter) -> Stored | None: ...  # noqa: A002
+    def last(self, filter_subject: bytes) -> int: ...
+    def subject_state(self, subject: bytes) -> tuple[int, int, int] | None: ...
+    def subjects(self, filter: Filter) -> dict[bytes, tuple[int, int, int]]: ...  # noqa: A002
+    def last_up_to(self, filter: Filter, up_to: int) -> dict[bytes, int]: ...  # noqa: A002
+    def count_subjects(self, filter: Filter) -> dict[bytes, int]: ...  # noqa: A002
+    def seek_time(self, time: int) -> int: ...
+    def count_from(self, seq: int, filter: Filter) -> int: ...  # noqa: A002
+    def deleted(self) -> list[int]: ...
+    def add_watcher(self, watcher: Watcher) -> None: ...
+    def remove_watcher(self, watcher: Watcher) -> None: ...

@@ -1,0 +1,262 @@
+"""What can be asked of a log: messages, subjects, counts, times. Nothing here changes what is stored.
+
+The store knows where each message is and reads one at a time; this is what Python asks of it. Questions about a literal
+subject, or about all messages, are answered from memory. Where a pattern meets the middle of the log, records are read.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from headrace.engine.filters cimport Filter
+from headrace.engine.segments cimport Segment, next_place, seq_at
+from headrace.engine.store cimport Store, Watcher
+from headrace.engine.subject_index cimport Entry
+from headrace.engine.windows cimport Record
+
+
+cdef class Stored:
+    """One message, copied out of the log."""
+    cdef readonly uint64_t seq
+    cdef readonly int64_t time
+    cdef readonly bytes subject
+    cdef readonly bytes headers
+    cdef readonly bytes payload
+
+    def __repr__(self):
+        return f"<Stored {self.seq} {self.subject!r}, {len(self.payload)} bytes>"
+
+
+cdef Stored copy_of(const Record *record):
+    cdef Stored stored = Stored.__new__(Stored)
+    stored.seq = record.seq
+    stored.time = record.time
+    stored.subject = record.subject[:record.subject_length]
+    stored.headers = record.headers[:record.header_length]
+    stored.payload = record.payload[:record.payload_length]
+    return stored
+
+
+cdef class Readings(Store):
+    # -- figures --------------------------------------------------------------------------------------------------------
+
+    @property
+    def first_time(self):
+        """The time of the first message; 0: there is none."""
+        cdef Record record
+        if self.count == 0:
+            return 0
+        if self.first_time_seq != self.first_seq:
+            if not self.read(self.probe, self.first_seq, &record):
+                return 0
+            self.first_time_seq = self.first_seq
+            self.first_time_value = record.time
+        return self.first_time_value
+
+    @property
+    def num_deleted(self):
+        """Sequences between the first and the last message that have none."""
+        return self.last_seq - self.first_seq + 1 - self.count if self.count else 0
+
+    @property
+    def num_subjects(self):
+        return self.index.count
+
+    @property
+    def segment_files(self):
+        """How many pieces the log is cut into at the moment."""
+        return self.segment_count
+
+    # -- watchers -------------------------------------------------------------------------------------------------------
+
+    def add_watcher(self, Watcher watcher not None):
+        """Count for a reader how many messages it has ahead of it, from now on."""
+        if watcher.filter is None:
+            watcher.filter = Filter(())
+        watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        self.watchers.append(watcher)
+
+    def remove_watcher(self, Watcher watcher not None):
+        for place, known in enumerate(self.watchers):
+            if known is watcher:
+                del self.watchers[place]
+                return
+
+    # -- reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, uint64_t seq):
+        """A message, committed or not; None if it is not there."""
+        cdef Record record
+        return copy_of(&record) if self.read(self.probe, seq, &record) else None
+
+    def next(self, uint64_t seq, Filter filter not None):
+        """The first committed message at or after a sequence that passes the filter."""
+        cdef Record record
+        return copy_of(&record) if self.seek(self.reader, seq, filter, &record) else None
+
+    def last(self, bytes filter_subject not None):
+        """The last sequence of a subject, or of all that match a pattern; 0: none."""
+        cdef Filter filter = Filter((filter_subject,))
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef uint64_t latest = 0
+        if filter.literal:
+            entry = self.index.find(filter_subject, <uint32_t> len(filter_subject))
+            if entry == NULL:
+                return 0
+            self.resolve_last(entry)
+            return entry.last if self.count else 0
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            # `last` is an upper bound even where it is stale.
+            if entry.count and entry.last > latest and filter.accepts(entry.text, entry.length):
+                self.resolve_last(entry)
+                if self.count == 0:
+                    return 0           # all that was left is damaged: see lost(), which has emptied the index
+                latest = max(latest, entry.last)
+        return latest
+
+    def subject_state(self, bytes subject not None):
+        """(count, first, last) of a literal subject; None: it has no message."""
+        cdef Entry *entry = self.index.find(subject, <uint32_t> len(subject))
+        if entry == NULL:
+            return None
+        self.resolve_first(entry)
+        self.resolve_last(entry)
+        return (entry.count, entry.first, entry.last) if self.count else None
+
+    def subjects(self, Filter filter not None):
+        """Subject -> (count, first, last) of all that pass."""
+        cdef dict found = {}
+        cdef Entry *entry
+        cdef uint32_t k
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                self.resolve_first(entry)
+                self.resolve_last(entry)
+                if self.count == 0:
+                    return {}          # all that was left is damaged: see lost(), which has emptied the index
+                found[<bytes> entry.text[:entry.length]] = (entry.count, entry.first, entry.last)
+        return found
+
+    def last_up_to(self, Filter filter not None, uint64_t up_to):
+        """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
+        cdef dict found = {}
+        cdef Record record
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef uint64_t seq = up_to + 1
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                self.resolve_first(entry)
+                self.resolve_last(entry)
+                if entry.last <= up_to:
+                    found[<bytes> entry.text[:entry.length]] = entry.last
+                elif entry.first <= up_to:
+                    seq = min(seq, entry.first)
+        # The others have gone on since: one pass through what was there then finds the last of each.
+        while seq <= up_to and self.seek(self.reader, seq, filter, &record) and record.seq <= up_to:
+            found[<bytes> record.subject[:record.subject_length]] = record.seq
+            seq = record.seq + 1
+        return found
+
+    def count_subjects(self, Filter filter not None):
+        """Subject -> count of all that pass; reads nothing from disk."""
+        cdef dict found = {}
+        cdef Entry *entry
+        cdef uint32_t k
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                found[<bytes> entry.text[:entry.length]] = entry.count
+        return found
+
+    def seek_time(self, int64_t time):
+        """The first sequence whose message is not older; last_seq + 1 if there is none."""
+        cdef Record record
+        cdef Segment *segment
+        cdef uint32_t k = self.segment_count
+        cdef uint64_t low, high, middle, at, found
+        # The last segment that begins before that time: the answer is in it, or right behind it.
+        while k and (self.segments[k - 1].first_time == 0 or self.segments[k - 1].first_time >= time):
+            k -= 1
+        if k == 0:
+            return self.next_live(self.first_seq)
+        segment = self.segments[k - 1]
+        low = 0
+        high = segment.count
+        found = segment.count
+        while low < high:
+            middle = (low + high) // 2
+            at = middle
+            while at < high and (segment.offsets[at] == 0
+                                 or not self.load(self.probe, segment, <uint32_t> at, &record)):
+                at += 1
+            if at == high:
+                high = middle
+            elif record.time >= time:
+                found = at
+                high = middle
+            else:
+                low = at + 1
+        if found < segment.count:
+            return seq_at(segment, found)
+        return self.next_live(self.segments[k].base_seq if k < self.segment_count else self.last_seq + 1)
+
+    def count_from(self, uint64_t seq, Filter filter not None):
+        """Committed messages from a sequence on that pass the filter."""
+        cdef Entry *entry
+        cdef uint32_t k
+        cdef long long total = 0, reads = 0
+        if seq < self.first_seq:
+            seq = self.first_seq
+        if self.count == 0 or seq > self.committed_seq:
+            return 0
+        if filter.everything:
+            return self.count_live(seq, self.committed_seq)
+        # The index tells how many there are in all. Those before `seq`, or those behind it, have to be read and counted,
+        # whichever are fewer, and only where a subject lies on both sides.
+        if filter.literal:
+            for subject in set(filter.patterns):
+                entry = self.index.find(subject, <uint32_t> len(<bytes> subject))
+                if entry != NULL and entry.last >= seq:
+                    total += entry.count
+                    reads |= entry.first < seq
+        else:
+            for k in range(self.index.used):
+                entry = &self.index.entries[k]
+                if entry.count and entry.last >= seq and filter.accepts(entry.text, entry.length):
+                    total += entry.count
+                    reads |= entry.first < seq
+        if total == 0:
+            return 0
+        if not reads:
+            return total - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
+        if seq - self.first_seq < self.committed_seq - seq:
+            for k in range(self.index.used):
+                entry = &self.index.entries[k]
+                if entry.count and entry.last < seq and filter.accepts(entry.text, entry.length):
+                    total += entry.count
+            return total - self.count_matching(self.first_seq, seq - 1, filter) \
+                - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
+        return self.count_matching(seq, self.committed_seq, filter)
+
+    def deleted(self):
+        """The sequences between the first and the last message that have none."""
+        cdef list missing = []
+        cdef uint64_t seq = self.first_seq, place, at
+        cdef uint32_t k
+        cdef Segment *segment
+        if self.count == 0:
+            return missing
+        for k in range(self.segment_count):
+            segment = self.segments[k]
+            place = next_place(segment, self.first_seq) if segment.live else segment.count
+            while place < segment.count:
+                if segment.offsets[place]:
+                    at = seq_at(segment, place)
+                    missing.extend(range(seq, at))
+                    seq = at + 1
+                place += 1
+        missing.extend(range(seq, self.last_seq + 1))
+        return missing
