@@ -8,6 +8,11 @@ from headrace.engine.segments cimport Segment
 from headrace.engine.subject_index cimport Entry, SubjectIndex
 from headrace.engine.windows cimport Record, Window
 
+cdef enum:
+    NOTHING = 0                    # what search() says: there is none,
+    FOUND = 1                      # here it is,
+    TIRED = 2                      # it has looked at as many records as it may
+
 cdef class Watcher:
     # What a consumer's cursor inherits: the log keeps num_pending exact at every commit and removal.
     cdef public uint64_t next_seq
@@ -40,6 +45,7 @@ cdef class Store(JobOwner):
 
     cdef bint read(self, Window window, uint64_t seq, Record *record) except -1
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1
+    cdef int search(self, Window window, uint64_t *seq, Filter filter, uint64_t *looks, Record *record) except -1
 
     cdef int add_segment(self, Segment *segment) except -1
     cdef void drop_segment(self, uint32_t place) noexcept

@@ -43,6 +43,7 @@ from headrace.streams.redelivery import Redelivery
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
+NEVER = 1 << 64
 RESTORED_CHECK = 500_000_000
 """Nanoseconds after a start until what was pending before is looked at, if it is not due earlier."""
 
@@ -319,6 +320,16 @@ class Consumer:
         if self.config.ack_policy == "explicit":
             return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
         return seq > ledger.floor[1]
+
+    @property
+    def needs_all_from(self) -> int:
+        """The sequence from which on it needs every message; NEVER if some are none of its business."""
+        cursor = self.core.cursor
+        if cursor.filter.patterns and b">" not in cursor.filter.patterns:
+            return NEVER
+        if self.config.ack_policy == "explicit":
+            return cursor.next_seq
+        return self.core.ledger.floor[1] + 1
 
     def info(self) -> ConsumerInfo:
         return describe(self)
