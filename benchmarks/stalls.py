@@ -2,7 +2,9 @@
 
 A bystander pings the server every few milliseconds from a process of its own, and an operation runs on a
 stream of many small messages. What is shown is the bystander's longest wait, its 99th percentile, and how
-long the operation took. On a busy machine the longest wait is often the machine's: run it again.
+long the operation took. On a busy machine the longest wait is often the machine's, so there is also how much
+CPU time the server's main thread spent during a wait, at most: for a server whose main thread does everything
+that is the wait on a machine of its own, for others it means nothing.
 
     python -m benchmarks.stalls [--server headrace] [--server nats-server] [--messages 1000000] [NAME ...]
 """
@@ -17,10 +19,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from headrace.bench.failure import BenchError
-from headrace.bench.servers import find_server, running
+from headrace.bench.servers import Process, find_server, running
 from headrace.bench.wire import open_connections
 from headrace.client.addresses import Address
 
@@ -429,9 +432,14 @@ def source(asker: Asker, messages: int, address: Address) -> Iterator[None]:
 # -- the bystander
 
 
-def stand_by(address: Address, orders: Connection) -> None:
+Wait = tuple[float, float, float]
+"""When it began, how long it lasted, and the server's CPU time within it, in seconds."""
+
+
+def stand_by(address: Address, pid: int, orders: Connection) -> None:
     """Ping until told to end; then say how long each answer took, with when it was asked for."""
-    waits: list[tuple[float, float]] = []
+    waits: list[Wait] = []
+    used = Path(f"/proc/{pid}/task/{pid}/schedstat")
     with socket.create_connection((address.host, address.port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
@@ -439,20 +447,23 @@ def stand_by(address: Address, orders: Connection) -> None:
             pass
         orders.send(True)
         while not orders.poll():
-            started = time.monotonic()
+            before, started = int(used.read_text().split()[0]), time.monotonic()
             connection.sendall(b"PING\r\n")
             while b"PONG" not in connection.recv(4096):
                 pass
-            waits.append((started, time.monotonic() - started))
+            lasted = time.monotonic() - started
+            waits.append((started, lasted, (int(used.read_text().split()[0]) - before) / 1e9))
             time.sleep(PING_SECONDS)
     orders.send(waits)
 
 
 @contextmanager
-def bystander(address: Address, result: list[float]) -> Iterator[None]:
-    """The waits in seconds of the pings that were sent within the block."""
+def bystander(server: Process, result: list[Wait]) -> Iterator[None]:
+    """The waits of the pings that were sent within the block."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=stand_by, args=(address, theirs))
+    process = multiprocessing.get_context("fork").Process(
+        target=stand_by, args=(server.address, server.pid, theirs)
+    )
     process.start()
     ours.recv()
     started = time.monotonic()
@@ -463,20 +474,21 @@ def bystander(address: Address, result: list[float]) -> Iterator[None]:
         ours.send(None)
         waits = ours.recv()
         process.join()
-        result += [wait for sent, wait in waits if sent + wait >= started and sent <= ended]
+        result += [wait for wait in waits if wait[0] + wait[1] >= started and wait[0] <= ended]
 
 
-def measure(name: str, asker: Asker, messages: int, address: Address) -> str:
-    steps = OPERATIONS[name](asker, messages, address)
+def measure(name: str, asker: Asker, messages: int, server: Process) -> str:
+    steps = OPERATIONS[name](asker, messages, server.address)
     next(steps)
-    waits: list[float] = []
-    with bystander(address, waits):
+    waits: list[Wait] = []
+    with bystander(server, waits):
         started = time.monotonic()
         next(steps, None)
         took = time.monotonic() - started
-    waits = sorted(waits) or [0.0]
-    worst, most = waits[-1] * 1000, waits[len(waits) * 99 // 100] * 1000
-    return f"max {worst:8.1f} ms   p99 {most:8.1f} ms   took {took:7.3f} s"
+    lasted = sorted(wait[1] * 1000 for wait in waits) or [0.0]
+    worst, most = lasted[-1], lasted[len(lasted) * 99 // 100]
+    busy = max((wait[2] * 1000 for wait in waits), default=0.0)
+    return f"max {worst:8.1f} ms   p99 {most:8.1f} ms   cpu {busy:8.1f} ms   took {took:7.3f} s"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -488,9 +500,11 @@ def main(arguments: Sequence[str]) -> int:
     for name in asked.names or OPERATIONS:
         for server in asked.server or ["headrace", "nats-server"]:
             try:
-                with running(find_server(server), streams=True) as process:
-                    with open_connections(process.address, [b""]) as (connection,):
-                        shown = measure(name, Asker(connection), asked.messages, process.address)
+                with (
+                    running(find_server(server), streams=True) as process,
+                    open_connections(process.address, [b""]) as (connection,),
+                ):
+                    shown = measure(name, Asker(connection), asked.messages, process)
             except (BenchError, OSError) as error:
                 shown = str(error)
             print(f"{name:22s} {server:12s} {shown}", flush=True)

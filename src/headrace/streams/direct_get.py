@@ -179,7 +179,7 @@ class DirectGet:
         self._end(batch.reply, batch.pending, batch.last_seq)
 
     def _later(self, go_on: Callable[[Batch], None], batch: Batch, seq: int) -> None:
-        """Others have their turn. Then the next slice, unless the stream is gone or nobody listens any more."""
+        """The next slice when others had their turn, unless the stream is gone or nobody listens any more."""
         batch.seq = seq
         asyncio.get_running_loop().call_soon(self._go_on, go_on, batch)
 
@@ -188,7 +188,7 @@ class DirectGet:
             go_on(batch)
 
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
-        """The next message, None if there is none; or the sequence from which to look for it a moment later."""
+        """The next message, None if there is none; or the sequence from which to look for it later."""
         log, request = self._log, batch.request
         if request.last_by_subj:
             return log.get(log.last(encode(request.last_by_subj))), 0
@@ -214,7 +214,7 @@ class DirectGet:
         self._look_for_last(batch)
 
     def _look_for_last(self, batch: Batch) -> None:
-        """Of the subjects that have gone on since: one pass through what was there then finds the last of each."""
+        """Where subjects have gone on since, a pass through what was there then finds the last of each."""
         until = time.monotonic() + SLICE_SECONDS
         seq = batch.seq
         while seq <= batch.up_to and len(batch.last) <= MOST_MULTI_RESULTS:

@@ -27,7 +27,7 @@ class Retention:
         self._checked_seq = 0
 
     def configure(self, policy: str) -> None:
-        """From now on, messages are kept by this policy. Those that are there are looked at, too: see `check`."""
+        """From now on, messages are kept by this policy. `check` looks at those that are there."""
         was, self._policy = self._policy, policy
         if policy != was:
             self._checked_seq = self._log.last_seq
