@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from nats.aio.client import Client
 
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log
@@ -16,6 +17,7 @@ from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
 from headrace.streams.slices import Background, in_slices, remove_in_slices
 from headrace.streams.stream_details import count_subjects, list_deleted
+from tests.streams.peers import ask, client_of, jetstream_server
 
 MESSAGES = 20_000
 EVERYTHING = Filter(())
@@ -192,3 +194,72 @@ async def test_a_log_that_takes_no_writes_makes_an_error_of_the_request() -> Non
 
     with pytest.raises(ApiError, match="no space left"):
         await remove_in_slices(log, fail)
+
+
+async def test_requests_about_a_stream_are_answered_in_order_while_one_is_in_slices(tmp_path: Path) -> None:
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            await ask(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})
+            for number in range(MESSAGES):
+                await client.publish(f"s.{number % 10}", b"x")
+            await wait_for_messages(client, MESSAGES)
+            requests = [
+                ask(client, "STREAM.PURGE.S", {"filter": "s.3"}),
+                ask(client, "STREAM.PURGE.S", {"filter": "s.*", "keep": 5000}),
+                ask(client, "STREAM.UPDATE.S", {"name": "S", "subjects": ["s.*"], "max_msgs_per_subject": 7}),
+                ask(client, "STREAM.INFO.S", {"subjects_filter": ">"}),
+                ask(client, "STREAM.DELETE.S"),
+                ask(client, "STREAM.INFO.S"),
+            ]
+            first, second, updated, info, deleted, missing = await asyncio.gather(*requests)
+    assert (first["purged"], second["purged"]) == (MESSAGES // 10, MESSAGES - MESSAGES // 10 - 5000)
+    assert updated["state"]["messages"] == 9 * 7
+    assert info["state"]["subjects"] == {f"s.{number}": 7 for number in range(10) if number != 3}
+    assert deleted["success"]
+    assert missing["error"]["err_code"] == 10059
+
+
+async def test_what_is_published_while_unneeded_messages_go_is_kept_for_who_needs_it(tmp_path: Path) -> None:
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            body = {"name": "S", "subjects": ["s.*"], "retention": "interest"}
+            await ask(client, "STREAM.CREATE.S", body)
+            for name, subject in (("all", ""), ("few", "s.3")):
+                config = {"durable_name": name, "ack_policy": "explicit", "filter_subject": subject}
+                body = {"stream_name": "S", "config": config}
+                await ask(client, f"CONSUMER.DURABLE.CREATE.S.{name}", body)
+            for number in range(MESSAGES):
+                await client.publish(f"s.{number % 10}", b"x")
+            await wait_for_messages(client, MESSAGES)
+            deleting = asyncio.ensure_future(ask(client, "CONSUMER.DELETE.S.all"))
+            published = 0
+            while not deleting.done():
+                await client.jetstream().publish("s.3", b"x")
+                await client.jetstream().publish("s.4", b"x")
+                published += 1
+            assert (await deleting)["success"]
+            await wait_for_messages(client, MESSAGES // 10 + published)
+            info = await ask(client, "STREAM.INFO.S", {"subjects_filter": ">"})
+    assert info["state"]["subjects"] == {"s.3": MESSAGES // 10 + published}
+
+
+async def test_a_consumer_gets_a_message_that_comes_after_very_many_others(tmp_path: Path) -> None:
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            await ask(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "allow_direct": True})
+            for number in range(MESSAGES):
+                await client.publish(f"s.{number % 10}", b"x")
+            await client.publish("s.rare.one", b"found")
+            await wait_for_messages(client, MESSAGES + 1)
+            subscription = await client.jetstream().pull_subscribe("s.rare.*", "one", "S")
+            assert [message.data for message in await subscription.fetch(1, timeout=10)] == [b"found"]
+            got = await ask(client, "STREAM.MSG.GET.S", {"seq": 1, "next_by_subj": "s.rare.*"})
+            assert got["message"]["seq"] == MESSAGES + 1
+            request = b'{"seq":1,"next_by_subj":"s.rare.*"}'
+            assert (await client.request("$JS.API.DIRECT.GET.S", request, timeout=10)).data == b"found"
+
+
+async def wait_for_messages(client: Client, messages: int) -> None:
+    async with asyncio.timeout(20):
+        while (await ask(client, "STREAM.INFO.S"))["state"]["messages"] != messages:
+            await asyncio.sleep(0.02)
