@@ -540,6 +540,7 @@ cdef class Log(Appender):
         clear_ranges(&self.removed)
         for watcher in self.watchers:
             watcher.num_pending = 0
+            watcher.uncounted = watcher.uncounted_end = 0
         self.tidy_due = True
         return before
 
@@ -713,6 +714,7 @@ cdef class Log(Appender):
         self.failure = f"cannot sync: {text}" if final else f"cannot write: {text}"
         for watcher in self.watchers:
             watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+            watcher.uncounted = watcher.uncounted_end = 0
         return self._call(callbacks, self.failure)
 
     cdef bint _try_again(self) except -1:

@@ -72,7 +72,44 @@ cdef class Readings(Store):
         if watcher.filter is None:
             watcher.filter = Filter(())
         watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        watcher.uncounted = watcher.uncounted_end = 0
         self.watchers.append(watcher)
+
+    def begin_to_watch(self, Watcher watcher not None):
+        """The same, but where records have to be read to count them this is left to count_ahead()."""
+        if not self.must_read(watcher.next_seq, watcher.filter):
+            return self.add_watcher(watcher)
+        watcher.num_pending = 0
+        watcher.uncounted = watcher.next_seq
+        watcher.uncounted_end = self.committed_seq + 1
+        self.watchers.append(watcher)
+
+    def count_ahead(self, Watcher watcher not None, uint64_t looks):
+        """Go on counting, reading at most `looks` records. Whether num_pending is complete."""
+        cdef Record record
+        cdef int outcome
+        while watcher.uncounted < watcher.uncounted_end:
+            outcome = self.search(self.reader, &watcher.uncounted, watcher.filter, &looks, &record)
+            if outcome == TIRED:
+                return False
+            if outcome == NOTHING or record.seq >= watcher.uncounted_end:
+                break
+            watcher.num_pending += 1
+            watcher.uncounted = record.seq + 1
+        watcher.uncounted = watcher.uncounted_end = 0
+        return True
+
+    cdef bint must_read(self, uint64_t seq, Filter filter) noexcept:
+        """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all."""
+        cdef Entry *entry
+        cdef uint32_t k
+        if filter is None or filter.everything or seq <= self.first_seq:
+            return False
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and entry.first < seq <= entry.last and filter.accepts(entry.text, entry.length):
+                return True
+        return False
 
     def remove_watcher(self, Watcher watcher not None):
         for place, known in enumerate(self.watchers):

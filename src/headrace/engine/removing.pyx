@@ -81,6 +81,7 @@ cdef int keep_from(Log log, uint64_t first_seq) except -1:
             log.count += segment.live
     for watcher in log.watchers:
         watcher.num_pending = 0
+        watcher.uncounted = watcher.uncounted_end = 0
     log.tidy_due = True
     log.first_seq = seq = log.next_live(first_seq)
     while seq <= log.last_seq:
@@ -95,8 +96,7 @@ cdef int keep_from(Log log, uint64_t first_seq) except -1:
                 HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
             if seq <= log.committed_seq:
                 for watcher in log.watchers:
-                    if seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length):
-                        watcher.num_pending += 1
+                    watcher.num_pending += watcher.is_pending(seq, record.subject, record.subject_length)
         seq = log.next_live(seq + 1)
     return 0
 

@@ -18,6 +18,10 @@ cdef class Watcher:
     cdef public uint64_t next_seq
     cdef public long long num_pending
     cdef public Filter filter
+    cdef uint64_t uncounted        # from here up to before uncounted_end, messages are not in num_pending so far;
+    cdef uint64_t uncounted_end    # count_ahead() is still to read them
+
+    cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept
 
 cdef class Store(JobOwner):
     cdef readonly uint64_t first_seq, last_seq, committed_seq

@@ -37,7 +37,10 @@ cdef uint64_t LONGEST_CHAIN = 1024
 
 
 cdef class Watcher:
-    pass
+    cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept:
+        """Whether a committed message is one of those in num_pending."""
+        return seq >= self.next_seq and not self.uncounted <= seq < self.uncounted_end \
+            and self.filter.accepts(subject, length)
 
 
 cdef class Store(JobOwner):
@@ -268,8 +271,7 @@ cdef class Store(JobOwner):
             self.tidy_due = True
         if seq <= self.committed_seq:
             for watcher in self.watchers:
-                if seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length):
-                    watcher.num_pending -= 1
+                watcher.num_pending -= watcher.is_pending(seq, record.subject, record.subject_length)
         self.forget_subject(&record)
         self.note_removal(seq)
         return True
@@ -316,7 +318,7 @@ cdef class Store(JobOwner):
             self.byte_count = 0
             self.index.clear()
         for watcher in self.watchers:
-            if seq >= watcher.next_seq and watcher.num_pending > 0 and watcher.filter.everything:
+            if watcher.num_pending > 0 and watcher.filter.everything and watcher.is_pending(seq, b"", 0):
                 watcher.num_pending -= 1
         self.note_removal(seq)
         return 0
