@@ -45,7 +45,7 @@ class Asker:
         self.connection = connection
         connection.settimeout(REQUEST_SECONDS)
         self._numbers = itertools.count()
-        self._rest = b""
+        self._received = connection.makefile("rb", buffering=1 << 20)
         connection.sendall(b"SUB _INBOX.stalls.* 1\r\n")
 
     def ask(self, subject: str, fields: Fields | None = None) -> Fields:
@@ -70,38 +70,19 @@ class Asker:
 
     def _message(self) -> tuple[bytes, bytes, bytes]:
         while True:
-            line = self._take_line()
-            words = line.split(b" ")
+            line = self._received.readline()
+            if not line:
+                raise BenchError("the server closed the connection")
+            words = line.rstrip().split(b" ")
             if words[0] == b"MSG":
-                return words[1], b"", self._take(int(words[-1]) + 2)[:-2]
+                return words[1], b"", self._received.read(int(words[-1]) + 2)[:-2]
             if words[0] == b"HMSG":
-                data = self._take(int(words[-1]) + 2)[:-2]
+                data = self._received.read(int(words[-1]) + 2)[:-2]
                 return words[1], data[: int(words[-2])], data[int(words[-2]) :]
             if words[0] == b"PING":
                 self.connection.sendall(b"PONG\r\n")
             elif words[0] == b"-ERR":
-                raise BenchError(line.decode())
-
-    def _take_line(self) -> bytes:
-        while b"\r\n" not in self._rest:
-            self._read()
-        line, _, self._rest = self._rest.partition(b"\r\n")
-        return line
-
-    def _take(self, size: int) -> bytes:
-        pieces, got = [self._rest], len(self._rest)
-        while got < size:
-            pieces.append(self.connection.recv(1 << 20))
-            got += len(pieces[-1])
-        data = b"".join(pieces)
-        self._rest = data[size:]
-        return data[:size]
-
-    def _read(self) -> None:
-        piece = self.connection.recv(1 << 20)
-        if not piece:
-            raise BenchError("the server closed the connection")
-        self._rest += piece
+                raise BenchError(line.decode().strip())
 
 
 # -- streams
@@ -391,6 +372,7 @@ def subscriptions(asker: Asker, messages: int, address: Address) -> Iterator[Non
             pass
         time.sleep(0.5)
         yield
+        connection.shutdown(socket.SHUT_RDWR)  # the bystander's process has the socket, too
     time.sleep(1)
 
 

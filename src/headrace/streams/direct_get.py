@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.broker.internal import Handler, InternalClient
@@ -47,6 +47,8 @@ class Batch:
     up_to: int = 0
     last: dict[bytes, int] = field(default_factory=dict)
     """Of a request for the last messages of several subjects: those that were found."""
+    seqs: Iterator[int] = field(default_factory=lambda: iter(()))
+    """Those of them that are still to be sent."""
 
 
 class DirectGet:
@@ -225,7 +227,7 @@ class DirectGet:
         self._send_multi(batch)
 
     def _send_multi(self, batch: Batch) -> None:
-        log, request, reply, up_to = self._log, batch.request, batch.reply, batch.up_to
+        reply = batch.reply
         seqs = sorted(batch.last.values())
         if len(seqs) > MOST_MULTI_RESULTS:
             self._status(reply, b"413 Too Many Results")
@@ -233,19 +235,28 @@ class DirectGet:
         if not seqs:
             self._status(reply, b"404 No Results")
             return
-        pending, last_seq, sent, sent_bytes = len(seqs), 0, 0, 0
-        for seq in seqs:
-            pending -= 1
-            message = log.get(seq) if seq >= request.seq else None
+        batch.pending, batch.seqs = len(seqs), iter(seqs)
+        self._send_found(batch)
+
+    def _send_found(self, batch: Batch) -> None:
+        """As much as others can wait for, and the rest a moment later."""
+        request, until = batch.request, time.monotonic() + SLICE_SECONDS
+        for seq in batch.seqs:
+            batch.pending -= 1
+            message = self._log.get(seq) if seq >= request.seq else None
             if message is None:
                 continue
-            self._client.publish(reply, message.payload, headers=self._headers(message, (pending, last_seq)))
-            last_seq = seq
-            sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
-            sent += 1
-            if sent_bytes >= (request.max_bytes or self._max_bytes) or sent == request.batch:
+            block = self._headers(message, (batch.pending, batch.last_seq))
+            self._client.publish(batch.reply, message.payload, headers=block)
+            batch.last_seq = seq
+            batch.sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
+            batch.sent += 1
+            if batch.sent_bytes >= (request.max_bytes or self._max_bytes) or batch.sent == request.batch:
                 break
-        self._end(reply, pending, last_seq, up_to)
+            if time.monotonic() > until:
+                self._later(self._send_found, batch, seq)
+                return
+        self._end(batch.reply, batch.pending, batch.last_seq, batch.up_to)
 
     # -- what is sent
 

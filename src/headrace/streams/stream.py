@@ -278,14 +278,12 @@ class Stream:
             consumer_count=len(self.consumers),
         )
 
-    def info(
-        self, *, deleted: list[int] | None = None, with_server: bool = True, with_cluster: bool = False
-    ) -> StreamInfo:
+    def info(self, *, with_server: bool = True, with_cluster: bool = False) -> StreamInfo:
         jetstream, config = self.jetstream, self.config
         return StreamInfo(
             config=with_server_metadata(config, jetstream.version) if with_server else config,
             created=format_time(self.created),
-            state=self.state(deleted=deleted),
+            state=self.state(),
             domain=jetstream.domain,
             cluster=ClusterInfo(leader=jetstream.server_name) if with_cluster else None,
             mirror=self.ingest.mirror_info(),

@@ -241,9 +241,10 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
             page = {"total": total, "offset": offset, "limit": SUBJECTS_LIMIT}
     if asked.deleted_details:
         deleted = await list_deleted(stream.log)
-    info = stream.info(deleted=deleted, with_cluster=True)
-    info.state.subjects = counts
-    return {**page, **_fields(info)}
+    state = stream.state(deleted=deleted)
+    state.subjects = counts
+    # What is long is not copied once more: the answer is made of the state as it is.
+    return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
 def stream_names(jetstream: JetStream, request: Request) -> Fields:
