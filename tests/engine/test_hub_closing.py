@@ -50,6 +50,22 @@ def test_a_peer_that_leaves_takes_its_subscriptions_with_it(bench: Bench) -> Non
     assert staying.payloads() == [b"x"]
 
 
+def test_a_peer_that_leaves_takes_very_many_subscriptions_with_it(bench: Bench) -> None:
+    leaving, staying = bench.connect(), bench.connect()
+    staying.send(b"SUB foo.1 workers 1\r\n")
+    leaving.send(b"".join(b"SUB foo.%d workers %d\r\n" % (n, n) for n in range(20_000)))
+    bench.settle()
+    assert bench.interest.count == 20_001
+    publisher = bench.connect()
+    leaving.socket.close()
+    bench.settle_until(lambda: leaving.link.closed)
+    publisher.send(message(b"foo.1", b"x") * 20)  # some of the subscriptions may still be there
+    assert staying.payloads() == [b"x"] * 20
+    bench.settle()
+    assert leaving.owner.closed == "Client Closed"
+    assert bench.interest.count == 1
+
+
 def test_what_a_peer_sent_before_it_left_is_carried_out(bench: Bench) -> None:
     subscriber, publisher = bench.subscriber(b"foo"), bench.connect()
     publisher.send_some(message(b"foo", b"x") * 100 + b"PUB foo 10\r\nunfin")

@@ -20,6 +20,7 @@ SUBJECTS = [b"a", b"b", b"a.x", b"a.y", b"long.subject.with.tokens"]
 HEADERS = b"NATS/1.0\r\nkey: value\r\n\r\n"
 subjects = st.sampled_from(SUBJECTS)
 limits = st.sampled_from([-1, 0, 1, 2, 5, 20])
+patterns = st.sampled_from([(), (b"a.*",), (b"a",), (b"b", b"a.x")])
 
 Operation = tuple[str, ...]
 OPERATIONS = st.one_of(
@@ -28,7 +29,8 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("gap"), subjects, st.sampled_from([1, 5, 10_000])),
     st.tuples(st.just("remove"), st.integers(0, 60), st.booleans()),
     st.tuples(st.just("remove_many"), st.sets(st.integers(0, 60), max_size=30)),
-    st.tuples(st.just("compact"), st.integers(0, 50)),
+    st.tuples(st.just("compact"), st.integers(0, 50), st.sampled_from([1, 7, 1000])),
+    st.tuples(st.just("remove_matching"), patterns, st.integers(0, 60), st.sampled_from([1, 7, 1000])),
     st.tuples(st.just("purge")),
     st.tuples(st.just("skip"), st.integers(0, 20)),
     st.tuples(st.just("commit")),
@@ -41,10 +43,9 @@ OPERATIONS = st.one_of(
         limits,
         st.booleans(),
         st.booleans(),
+        st.sampled_from([0, 1, 7]),
     ),
-    st.tuples(
-        st.just("watch"), st.integers(0, 60), st.sampled_from([(), (b"a.*",), (b"a",), (b"b", b"a.x")])
-    ),
+    st.tuples(st.just("watch"), st.integers(0, 60), patterns),
 )
 
 
@@ -90,9 +91,27 @@ class Pair:
         seqs = [self.model.first_seq + distance for distance in distances]
         assert self.log.remove_many(seqs) == sum(self.model.remove(seq) for seq in seqs)
 
-    def on_compact(self, distance: int) -> None:
-        seq = self.model.first_seq + distance
-        assert self.log.compact(seq) == self.model.compact(seq)
+    def on_compact(self, distance: int, most: int) -> None:
+        """In parts, whose sizes decide whether what goes is read, or what stays."""
+        seq, log = self.model.first_seq + distance, self.log
+        removed = log.compact(seq, most)
+        while log.first_seq < seq and log.count:
+            removed += log.compact(seq, most)
+        assert removed == self.model.compact(seq)
+
+    def on_remove_matching(self, patterns: tuple[bytes, ...], distance: int, looks: int) -> None:
+        seq, last = self.log.first_seq, self.model.first_seq + distance
+        wanted, removed = Filter(patterns), 0
+        committed = self.log.committed_seq
+        while seq <= last:
+            some, seq = self.log.remove_matching(seq, last, wanted, 1000, looks)
+            removed += some
+        gone = [
+            seq
+            for seq, (subject, _, _) in self.model.live.items()
+            if seq <= min(last, committed) and wanted.matches(subject)
+        ]
+        assert removed == sum(self.model.remove(seq) for seq in gone)
 
     def on_purge(self) -> None:
         assert self.log.purge() == len(self.model.live)
@@ -122,15 +141,23 @@ class Pair:
         self.configure_log()
 
     def on_configure(
-        self, max_msgs: int, max_bytes: int, max_msgs_per_subject: int, discard_new: bool, per_subject: bool
+        self,
+        max_msgs: int,
+        max_bytes: int,
+        max_msgs_per_subject: int,
+        discard_new: bool,
+        per_subject: bool,
+        most: int,
     ) -> None:
         self.model.max_msgs, self.model.max_bytes = max_msgs, max_bytes
         self.model.max_msgs_per_subject = max_msgs_per_subject
         self.model.discard_new, self.model.discard_new_per_subject = discard_new, per_subject
-        self.configure_log()
+        self.configure_log(at_once=not most)
+        while not self.log.enforce(most):
+            pass
         self.model.configure()
 
-    def configure_log(self) -> None:
+    def configure_log(self, *, at_once: bool = True) -> None:
         self.log.configure(
             max_msgs=self.model.max_msgs,
             max_bytes=self.model.max_bytes,
@@ -138,6 +165,7 @@ class Pair:
             discard_new=self.model.discard_new,
             discard_new_per_subject=self.model.discard_new_per_subject,
             compression=self.compression,
+            at_once=at_once,
         )
 
     def on_watch(self, distance: int, patterns: tuple[bytes, ...]) -> None:

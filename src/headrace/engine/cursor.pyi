@@ -19,7 +19,7 @@ class Cursor(Watcher):
     pending: dict[int, tuple[int, int]]
     """Stream sequence -> (consumer sequence, `now` of the delivery)."""
     blocked: bool
-    """The batch ended early because the receiver's outbox is full; `wake()` is called when there is room."""
+    """The batch ended early: the outbox is full, or much was passed over. `wake()` is called to go on."""
     exceeded: bool
     """The batch ended because the next message does not fit into `max_bytes`."""
     unwanted: bool

@@ -5,6 +5,7 @@ the log, writes the frames into the receiver's outbox and notes what awaits an a
 
 A batch ends early when the receiver's outbox is full (`blocked`). It is written at the end of the tick, and when the
 socket has taken all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
+It also ends early when very many messages had to be passed over because of the filter.
 """
 
 from cpython.mem cimport PyMem_Free
@@ -17,10 +18,12 @@ from headrace.engine.hub cimport Hub
 from headrace.engine.interest cimport Interest
 from headrace.engine.log cimport Log, Watcher
 from headrace.engine.message cimport Message
+from headrace.engine.store cimport NOTHING, TIRED
 from headrace.engine.system cimport *
 from headrace.engine.windows cimport Record, Window
 
 cdef Py_ssize_t FULL_OUTBOX = 512 * 1024
+cdef uint64_t MOST_PASSED_OVER = 8192        # messages of other subjects, in one call
 DEF REPLY_SIZE = 1024
 DEF NUMBERS_SIZE = 5 * 21                    # what follows the prefix of an acknowledgement's subject
 
@@ -53,11 +56,20 @@ cdef class Cursor(Watcher):
         cdef Py_ssize_t reply_length
         cdef bytes changed = None
         cdef bint slow = self.headers_only or bool(extra_headers)
+        cdef uint64_t place, looks = MOST_PASSED_OVER
+        cdef int outcome
         self.blocked = self.exceeded = self.unwanted = False
         while delivered < count:
-            if not self.log.seek(self.window, self.next_seq, self.filter, &record):
+            place = self.next_seq
+            outcome = self.log.search(self.window, &place, self.filter, &looks, &record)
+            if outcome == TIRED:
+                self.next_seq = place
+                self._go_on_later()
+                break
+            if outcome == NOTHING:
                 self.next_seq = max(self.next_seq, self.log.committed_seq + 1)
                 break
+            looks += 1
             reply_length = self._write_reply(1, &record, self.delivered_seq + 1, self.num_pending - 1)
             message.reply = self.reply
             message.reply_length = <uint32_t> reply_length
@@ -125,8 +137,14 @@ cdef class Cursor(Watcher):
             self.blocked = True
             self.hub.wait_for(self.hub.fullest, self.wake)
         else:
-            self.blocked = True
-            self.hub.deferred.append(self.wake)
+            self._go_on_later()
+        return 0
+
+    cdef int _go_on_later(self) except -1:
+        """Others have their turn first."""
+        self.blocked = True
+        self.hub.deferred.append(self.wake)
+        self.hub.flush_soon()
         return 0
 
     cdef Py_ssize_t _write_reply(self, uint64_t deliveries, Record *record, uint64_t consumer_seq,

@@ -615,7 +615,7 @@ cdef class Hub(Deliveries):
                 self.flush_all()
             self.ignore(link)
             link.flags &= ~(<uint32_t> (WANTS_WRITE | PAUSED))
-            link.unsubscribe_all()
+            link.unsubscribe_some()
             epoll_ctl(self.epoll, EPOLL_CTL_DEL, link.fd, NULL)
             close(link.fd)
             del self.links[link.fd]

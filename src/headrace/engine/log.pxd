@@ -30,6 +30,9 @@ cdef class Log(Appender):
     cdef list waiting_flight       # and for what is in flight
     cdef long long max_msgs, max_bytes, max_msgs_per_subject
     cdef bint discard_new, discard_new_per_subject
+    cdef bint enforcing            # limits were lowered, and enforce() is not done,
+    cdef bint enforcing_subjects   # also that of the subjects,
+    cdef uint64_t enforced_seq     # whose pass is here
     cdef bint opened
     cdef bint compress             # sealed segments
     cdef double compress_at        # not before
@@ -49,9 +52,8 @@ cdef class Log(Appender):
                          uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except? 0
     cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
                      Py_ssize_t size)
-    cdef int _enforce(self) except -1
     cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1
-    cdef int _enforce_all_subjects(self) except -1
+    cdef bint _has_longer_subject(self) noexcept
     cdef int _remove_first(self) except -1
     cdef int _log_removals(self) except -1
     cdef bint _first_moved(self) noexcept

@@ -32,6 +32,7 @@ from headrace.engine.record cimport (
     FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
 )
 from headrace.engine.recovery cimport recover
+from headrace.engine.removing cimport compact_some, enforce_subjects, enforce_totals, remove_matching
 from headrace.engine.segments cimport (
     ABSENT, add_message, add_range, clear_ranges, free_packing, free_segment, place_of,
 )
@@ -54,6 +55,8 @@ cdef size_t KEPT_BUFFER = 4 * 1024 * 1024     # a buffer that grew beyond it for
 cdef uint64_t LARGEST_RECORD = 1024 * 1024 * 1024
 cdef uint32_t RANGES_PER_RECORD = 65536
 cdef double RETRY_SECONDS = 0.1
+cdef uint64_t UNLIMITED = <uint64_t> -1
+cdef uint64_t FEW = 4              # that a message takes with it while a lower limit is being enforced
 
 
 class Refused(Exception):
@@ -228,6 +231,7 @@ cdef class Log(Appender):
         self.last_time = 0
         self.first_time_seq = 0
         self.logged_first = 0
+        self.enforced_seq = 0
         clear_ranges(&self.removed)
         clear_buffer(self.pending)
         clear_buffer(self.flight)
@@ -247,8 +251,12 @@ cdef class Log(Appender):
     # -- appending ------------------------------------------------------------------------------------------------------
 
     def configure(self, *, long long max_msgs=-1, long long max_bytes=-1, long long max_msgs_per_subject=-1,
-                  bint discard_new=False, bint discard_new_per_subject=False, str compression=None):
-        """Set the limits (0 or less: none) and enforce them at once. `compression` None: as it is."""
+                  bint discard_new=False, bint discard_new_per_subject=False, str compression=None,
+                  bint at_once=True):
+        """Set the limits (0 or less: none) and enforce them, at once or with calls of enforce().
+
+        `compression` None: as it is.
+        """
         self._check_open()
         if compression is not None:
             self._set_compression(compression)
@@ -259,10 +267,29 @@ cdef class Log(Appender):
         self.max_msgs_per_subject = max_msgs_per_subject
         self.discard_new = discard_new
         self.discard_new_per_subject = discard_new_per_subject
-        if self.failure is None:
-            self._enforce()
-            if fewer:
-                self._enforce_all_subjects()
+        self.enforcing = True
+        if fewer and self._has_longer_subject():
+            self.enforced_seq = 0
+            self.enforcing_subjects = True
+        if self.failure is None and at_once:
+            self.enforce(UNLIMITED)
+
+    def enforce(self, uint64_t most):
+        """Remove some of what breaks the limits, reading about `most` records. Whether nothing more does."""
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        if self.enforcing and enforce_totals(self, most):
+            if not self.enforcing_subjects or enforce_subjects(self, most):
+                self.enforcing = self.enforcing_subjects = False
+        return not self.enforcing
+
+    cdef bint _has_longer_subject(self) noexcept:
+        cdef uint32_t k
+        for k in range(self.index.used):
+            if self.index.entries[k].count > <uint64_t> self.max_msgs_per_subject:
+                return True
+        return False
 
     cdef int _set_compression(self, str compression) except -1:
         """Sealed segments are compressed from now on, those that are already there, too; or left as they are."""
@@ -369,7 +396,8 @@ cdef class Log(Appender):
         if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject:
             self._enforce_subject(subject, subject_length)
         if (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
-            self._enforce()
+            # While enforce() is at it, every message takes a few with it, so that there are ever fewer.
+            enforce_totals(self, FEW if self.enforcing else UNLIMITED)
         return seq
 
     cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
@@ -419,41 +447,18 @@ cdef class Log(Appender):
         self.forget(self.head_window, self.first_seq)
         return 0
 
-    cdef int _enforce(self) except -1:
-        if self.discard_new:
-            return 0
-        if self.max_msgs > 0:
-            while self.count > <uint64_t> self.max_msgs:
-                self._remove_first()
-        if self.max_bytes > 0:
-            while self.byte_count > <uint64_t> self.max_bytes and self.count:
-                self._remove_first()
-        return 0
-
     cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1:
         cdef Entry *entry
-        while True:
+        cdef uint64_t most = FEW if self.enforcing_subjects else UNLIMITED
+        while most:
+            most -= 1
             entry = self.index.find(subject, length)
             if entry == NULL or entry.count <= <uint64_t> self.max_msgs_per_subject:
                 return 0
             self.resolve_first(entry)
             if not self.forget(self.probe, entry.first):
                 entry.count -= 1   # it was lost to damage
-
-    cdef int _enforce_all_subjects(self) except -1:
-        """One pass from the head: a message goes as long as its subject has too many."""
-        cdef Record record
-        cdef Entry *entry
-        cdef uint64_t seq = self.first_seq
-        while True:
-            seq = self.next_live(seq)
-            if seq > self.last_seq:
-                return 0
-            if self.read(self.reader, seq, &record):
-                entry = self.index.find(record.subject, record.subject_length)
-                if entry != NULL and entry.count > <uint64_t> self.max_msgs_per_subject:
-                    self.forget(self.reader, seq)
-            seq += 1
+        return 0
 
     # -- removing -------------------------------------------------------------------------------------------------------
 
@@ -520,8 +525,23 @@ cdef class Log(Appender):
             removed += self.forget(self.probe, seq)
         return removed
 
-    def compact(self, uint64_t first_seq):
-        """Remove everything below a sequence; returns how many. Above last_seq + 1: the next message gets it."""
+    def remove_matching(self, uint64_t seq, uint64_t last, Filter filter not None, uint64_t most, uint64_t looks):
+        """Remove up to `most` committed messages from `seq` to `last` that pass, reading at most `looks` records.
+
+        Returns how many, and the sequence from which to go on; above `last`: it is done.
+        """
+        cdef uint64_t removed
+        self._check_open()
+        if self.failure is not None and not self._try_again():
+            raise OSError(self.failure)
+        removed = remove_matching(self, &seq, last, filter, most, looks)
+        return removed, seq
+
+    def compact(self, uint64_t first_seq, uint64_t most=UNLIMITED):
+        """Remove everything below a sequence; returns how many. Above last_seq + 1: the next message gets it.
+
+        With `most` it may stop before it is done, after that many reads; then first_seq has not got there.
+        """
         cdef uint64_t before = self.count
         self._check_open()
         if self.failure is not None and not self._try_again():
@@ -531,8 +551,7 @@ cdef class Log(Appender):
             if first_seq > self.last_seq + 1:
                 self.skip(first_seq)
             return before
-        while self.first_seq < first_seq and self.count:
-            self._remove_first()
+        compact_some(self, first_seq, most)
         return before - self.count
 
     def purge(self):
@@ -556,6 +575,7 @@ cdef class Log(Appender):
         clear_ranges(&self.removed)
         for watcher in self.watchers:
             watcher.num_pending = 0
+            watcher.uncounted = watcher.uncounted_end = 0
         self.tidy_due = True
         return before
 
@@ -741,6 +761,7 @@ cdef class Log(Appender):
         self.failure = f"cannot sync: {text}" if final else f"cannot write: {text}"
         for watcher in self.watchers:
             watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+            watcher.uncounted = watcher.uncounted_end = 0
         return self._call(callbacks, self.failure)
 
     cdef bint _try_again(self) except -1:

@@ -47,6 +47,7 @@ cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to take fo
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
 cdef Py_ssize_t POOL_PLACES = 1024
+cdef int MOST_UNSUBSCRIBED = 2000            # at once, about a millisecond
 
 
 cdef class Link:
@@ -151,6 +152,17 @@ cdef class Link:
         for subscription in self.subscriptions.values():
             self.interest.remove(subscription)
         self.subscriptions.clear()
+
+    def unsubscribe_some(self):
+        """Of a closed link, which gets nothing any more: the others of very many when everybody has had a turn."""
+        cdef Subscription subscription
+        cdef int k
+        for k in range(MOST_UNSUBSCRIBED):
+            if not self.subscriptions:
+                return
+            _, subscription = self.subscriptions.popitem()
+            self.interest.remove(subscription)
+        self.hub.deferred.append(self.unsubscribe_some)    # which also keeps the link, as long as routes lead to it
 
 
 cdef void tell_owner(object owner, object error) noexcept:

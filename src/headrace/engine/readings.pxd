@@ -2,8 +2,11 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
+from headrace.engine.filters cimport Filter
 from headrace.engine.store cimport Store
 
 cdef class Readings(Store):
     cdef uint64_t first_time_seq   # the message whose time first_time_value is
     cdef int64_t first_time_value
+
+    cdef bint must_read(self, uint64_t seq, Filter filter) noexcept

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.filters cimport Filter
 from headrace.engine.segments cimport Segment, next_place, seq_at
-from headrace.engine.store cimport Store, Watcher
+from headrace.engine.store cimport FOUND, NOTHING, TIRED, Store, Watcher
 from headrace.engine.subject_index cimport Entry
 from headrace.engine.windows cimport Record
 
@@ -72,7 +72,44 @@ cdef class Readings(Store):
         if watcher.filter is None:
             watcher.filter = Filter(())
         watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        watcher.uncounted = watcher.uncounted_end = 0
         self.watchers.append(watcher)
+
+    def begin_to_watch(self, Watcher watcher not None):
+        """The same, but where records have to be read to count them this is left to count_ahead()."""
+        if not self.must_read(watcher.next_seq, watcher.filter):
+            return self.add_watcher(watcher)
+        watcher.num_pending = 0
+        watcher.uncounted = watcher.next_seq
+        watcher.uncounted_end = self.committed_seq + 1
+        self.watchers.append(watcher)
+
+    def count_ahead(self, Watcher watcher not None, uint64_t looks):
+        """Go on counting, reading at most `looks` records. Whether num_pending is complete."""
+        cdef Record record
+        cdef int outcome
+        while watcher.uncounted < watcher.uncounted_end:
+            outcome = self.search(self.reader, &watcher.uncounted, watcher.filter, &looks, &record)
+            if outcome == TIRED:
+                return False
+            if outcome == NOTHING or record.seq >= watcher.uncounted_end:
+                break
+            watcher.num_pending += 1
+            watcher.uncounted = record.seq + 1
+        watcher.uncounted = watcher.uncounted_end = 0
+        return True
+
+    cdef bint must_read(self, uint64_t seq, Filter filter) noexcept:
+        """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all."""
+        cdef Entry *entry
+        cdef uint32_t k
+        if filter is None or filter.everything or seq <= self.first_seq:
+            return False
+        for k in range(self.index.used):
+            entry = &self.index.entries[k]
+            if entry.count and entry.first < seq <= entry.last and filter.accepts(entry.text, entry.length):
+                return True
+        return False
 
     def remove_watcher(self, Watcher watcher not None):
         for place, known in enumerate(self.watchers):
@@ -87,10 +124,20 @@ cdef class Readings(Store):
         cdef Record record
         return copy_of(&record) if self.read(self.probe, seq, &record) else None
 
+    def has(self, uint64_t seq):
+        """Whether there is such a message, committed or not; reads nothing."""
+        return self.is_live(seq)
+
     def next(self, uint64_t seq, Filter filter not None):
         """The first committed message at or after a sequence that passes the filter."""
         cdef Record record
         return copy_of(&record) if self.seek(self.reader, seq, filter, &record) else None
+
+    def look_for(self, uint64_t seq, Filter filter not None, uint64_t looks):
+        """The same, reading at most `looks` records: (the message or None, 0 or the sequence from which to go on)."""
+        cdef Record record
+        cdef int outcome = self.search(self.reader, &seq, filter, &looks, &record)
+        return copy_of(&record) if outcome == FOUND else None, seq if outcome == TIRED else 0
 
     def last(self, bytes filter_subject not None):
         """The last sequence of a subject, or of all that match a pattern; 0: none."""
@@ -141,35 +188,72 @@ cdef class Readings(Store):
     def last_up_to(self, Filter filter not None, uint64_t up_to):
         """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
         cdef dict found = {}
-        cdef Record record
+        cdef uint64_t seq = self.first_up_to(found, filter, up_to)
+        while seq <= up_to:
+            seq = self.note_last(found, filter, seq, up_to, <uint64_t> -1)
+        return found
+
+    def first_up_to(self, dict found not None, Filter filter not None, uint64_t up_to):
+        """The easy part of last_up_to(): note what the index knows. Where note_last() has to begin for the rest."""
         cdef Entry *entry
         cdef uint32_t k
         cdef uint64_t seq = up_to + 1
         for k in range(self.index.used):
             entry = &self.index.entries[k]
             if entry.count and filter.accepts(entry.text, entry.length):
-                self.resolve_first(entry)
                 self.resolve_last(entry)
+                if self.count == 0:
+                    return up_to + 1
                 if entry.last <= up_to:
                     found[<bytes> entry.text[:entry.length]] = entry.last
                 elif entry.first <= up_to:
-                    seq = min(seq, entry.first)
-        # The others have gone on since: one pass through what was there then finds the last of each.
-        while seq <= up_to and self.seek(self.reader, seq, filter, &record) and record.seq <= up_to:
+                    seq = min(seq, entry.first)   # which may be too low: a few more are read
+        return seq
+
+    def note_last(self, dict found not None, Filter filter not None, uint64_t seq, uint64_t up_to, uint64_t looks):
+        """Note those that pass from `seq` on, reading at most `looks` records. Where to go on; above `up_to`: done."""
+        cdef Record record
+        cdef int outcome
+        while seq <= up_to:
+            outcome = self.search(self.reader, &seq, filter, &looks, &record)
+            if outcome == TIRED:
+                return seq
+            if outcome == NOTHING or record.seq > up_to:
+                break
             found[<bytes> record.subject[:record.subject_length]] = record.seq
             seq = record.seq + 1
-        return found
+        return up_to + 1
 
-    def count_subjects(self, Filter filter not None):
-        """Subject -> count of all that pass; reads nothing from disk."""
-        cdef dict found = {}
+    def last_sequences(self, Filter filter not None):
+        """The last sequences of all subjects that pass, in no order."""
+        cdef list found = []
         cdef Entry *entry
         cdef uint32_t k
         for k in range(self.index.used):
             entry = &self.index.entries[k]
             if entry.count and filter.accepts(entry.text, entry.length):
-                found[<bytes> entry.text[:entry.length]] = entry.count
+                self.resolve_last(entry)
+                if self.count == 0:
+                    return []
+                found.append(entry.last)
         return found
+
+    def count_subjects(self, Filter filter not None, uint32_t start=0, uint32_t most=<uint32_t> -1):
+        """Subject -> count of all that pass among `most` places of the index; reads nothing from disk."""
+        cdef dict found = {}
+        cdef Entry *entry
+        cdef uint64_t k = start, end = min(<uint64_t> start + most, <uint64_t> self.index.used)
+        while k < end:
+            entry = &self.index.entries[k]
+            if entry.count and filter.accepts(entry.text, entry.length):
+                found[<bytes> entry.text[:entry.length]] = entry.count
+            k += 1
+        return found
+
+    @property
+    def subject_places(self):
+        """How many places the index has, of which some may be empty."""
+        return self.index.used
 
     def seek_time(self, int64_t time):
         """The first sequence whose message is not older; last_seq + 1 if there is none."""
@@ -241,22 +325,53 @@ cdef class Readings(Store):
                 - self.count_matching(self.committed_seq + 1, self.last_seq, filter)
         return self.count_matching(seq, self.committed_seq, filter)
 
-    def deleted(self):
-        """The sequences between the first and the last message that have none."""
+    def deleted(self, uint64_t seq=0, uint64_t most=<uint64_t> -1):
+        """The sequences between the first and the last message that have none; those of `most` from `seq` on."""
         cdef list missing = []
-        cdef uint64_t seq = self.first_seq, place, at
+        cdef uint64_t place, at, end = self.last_seq + 1
         cdef uint32_t k
         cdef Segment *segment
-        if self.count == 0:
+        if seq < self.first_seq:
+            seq = self.first_seq
+        if self.count == 0 or self.segment_count == 0 or seq >= end:
             return missing
-        for k in range(self.segment_count):
+        if end - seq > most:
+            end = seq + most
+        for k in range(self.segment_place(seq), self.segment_count):
             segment = self.segments[k]
-            place = next_place(segment, self.first_seq) if segment.live else segment.count
+            if segment.base_seq >= end:
+                break
+            place = next_place(segment, seq) if segment.live else segment.count
             while place < segment.count:
                 if segment.offsets[place]:
                     at = seq_at(segment, place)
-                    missing.extend(range(seq, at))
+                    if at >= end:
+                        break
+                    if at > seq:
+                        missing.extend(range(seq, at))
                     seq = at + 1
                 place += 1
-        missing.extend(range(seq, self.last_seq + 1))
+        missing.extend(range(seq, end))
         return missing
+
+    def seq_from_end(self, uint64_t messages):
+        """The sequence of the last message but so many less one: from it on there are `messages`. first_seq: fewer."""
+        cdef uint32_t k = self.segment_count
+        cdef uint64_t place
+        cdef Segment *segment
+        if messages >= self.count:
+            return self.first_seq
+        if messages == 0:
+            return self.last_seq + 1
+        while k:
+            k -= 1
+            segment = self.segments[k]
+            if segment.live < messages:
+                messages -= segment.live
+                continue
+            place = segment.count
+            while messages:
+                place -= 1
+                messages -= segment.offsets[place] != 0
+            return seq_at(segment, place)
+        return self.first_seq

@@ -8,11 +8,20 @@ from headrace.engine.segments cimport Packing, Segment
 from headrace.engine.subject_index cimport Entry, SubjectIndex
 from headrace.engine.windows cimport Record, Window
 
+cdef enum:
+    NOTHING = 0                    # what search() says: there is none,
+    FOUND = 1                      # here it is,
+    TIRED = 2                      # it has looked at as many records as it may
+
 cdef class Watcher:
     # What a consumer's cursor inherits: the log keeps num_pending exact at every commit and removal.
     cdef public uint64_t next_seq
     cdef public long long num_pending
     cdef public Filter filter
+    cdef uint64_t uncounted        # from here up to before uncounted_end, messages are not in num_pending so far;
+    cdef uint64_t uncounted_end    # count_ahead() is still to read them
+
+    cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept
 
 cdef class Store(JobOwner):
     cdef readonly uint64_t first_seq, last_seq, committed_seq
@@ -40,6 +49,7 @@ cdef class Store(JobOwner):
 
     cdef bint read(self, Window window, uint64_t seq, Record *record) except -1
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1
+    cdef int search(self, Window window, uint64_t *seq, Filter filter, uint64_t *looks, Record *record) except -1
 
     cdef int add_segment(self, Segment *segment) except -1
     cdef void drop_segment(self, uint32_t place) noexcept

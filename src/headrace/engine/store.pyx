@@ -37,7 +37,10 @@ cdef uint64_t LONGEST_CHAIN = 1024
 
 
 cdef class Watcher:
-    pass
+    cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept:
+        """Whether a committed message is one of those in num_pending."""
+        return seq >= self.next_seq and not self.uncounted <= seq < self.uncounted_end \
+            and self.filter.accepts(subject, length)
 
 
 cdef class Store(JobOwner):
@@ -199,39 +202,53 @@ cdef class Store(JobOwner):
 
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1:
         """View the first live and committed message at or after a sequence whose subject passes. False: none."""
+        cdef uint64_t looks = <uint64_t> -1
+        return self.search(window, &seq, filter, &looks, record) == FOUND
+
+    cdef int search(self, Window window, uint64_t *seq, Filter filter, uint64_t *looks, Record *record) except -1:
+        """The same, but reads no more than `looks` records, of which it takes off those that it did read.
+
+        FOUND: `seq` is the message's. TIRED: there is none before `seq`, where to go on.
+        """
         cdef uint32_t k, p
         cdef uint64_t place, at, nearest = 0
         cdef Segment *segment
         cdef Entry *entry
-        if seq < self.first_seq:
-            seq = self.first_seq
-        if self.count == 0 or seq > self.committed_seq:
-            return False
+        if seq[0] < self.first_seq:
+            seq[0] = self.first_seq
+        if self.count == 0 or seq[0] > self.committed_seq:
+            return NOTHING
         if filter.literal:
             # The index knows where to begin, or that there is no need to.
             for p in range(filter.count):
                 entry = self.index.find(filter.compiled[p].text, filter.compiled[p].length)
-                if entry != NULL and entry.last >= seq:
-                    at = entry.first if entry.first > seq else seq
+                if entry != NULL and entry.last >= seq[0]:
+                    at = entry.first if entry.first > seq[0] else seq[0]
                     if nearest == 0 or at < nearest:
                         nearest = at
             if nearest == 0:
-                return False
-            seq = nearest
-        k = self.segment_place(seq)
+                return NOTHING
+            seq[0] = nearest
+        k = self.segment_place(seq[0])
         while k < self.segment_count:
             segment = self.segments[k]
-            place = next_place(segment, seq) if segment.live else segment.count
+            place = next_place(segment, seq[0]) if segment.live else segment.count
             while place < segment.count:
                 if segment.offsets[place]:
-                    if seq_at(segment, place) > self.committed_seq:
-                        return False
+                    at = seq_at(segment, place)
+                    if at > self.committed_seq:
+                        return NOTHING
+                    if looks[0] == 0:
+                        seq[0] = at
+                        return TIRED
+                    looks[0] -= 1
                     if self.load(window, segment, <uint32_t> place, record) \
                             and filter.accepts(record.subject, record.subject_length):
-                        return True
+                        seq[0] = at
+                        return FOUND
                 place += 1
             k += 1
-        return False
+        return NOTHING
 
     # -- forgetting -----------------------------------------------------------------------------------------------------
 
@@ -264,8 +281,7 @@ cdef class Store(JobOwner):
             self.tidy_due = True
         if seq <= self.committed_seq:
             for watcher in self.watchers:
-                if seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length):
-                    watcher.num_pending -= 1
+                watcher.num_pending -= watcher.is_pending(seq, record.subject, record.subject_length)
         self.forget_subject(&record)
         self.note_removal(seq)
         return True
@@ -312,7 +328,7 @@ cdef class Store(JobOwner):
             self.byte_count = 0
             self.index.clear()
         for watcher in self.watchers:
-            if seq >= watcher.next_seq and watcher.num_pending > 0 and watcher.filter.everything:
+            if watcher.num_pending > 0 and watcher.filter.everything and watcher.is_pending(seq, b"", 0):
                 watcher.num_pending -= 1
         self.note_removal(seq)
         return 0

@@ -39,10 +39,12 @@ from headrace.streams.pull import PullDelivery
 from headrace.streams.pull_status import status
 from headrace.streams.push import PushDelivery
 from headrace.streams.redelivery import Redelivery
+from headrace.streams.slices import STEP_RECORDS, in_slices
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
+NEVER = 1 << 64
 RESTORED_CHECK = 500_000_000
 """Nanoseconds after a start until what was pending before is looked at, if it is not due earlier."""
 
@@ -63,6 +65,7 @@ class Consumer:
         self.name = name
         self.created = created
         self.is_closed = False
+        self._is_counted = False
         stamp_threshold(config)
         self._hub, self._interest = jetstream.hub, jetstream.interest
         now = steady_clock(jetstream.now)
@@ -119,10 +122,18 @@ class Consumer:
 
     # -- life
 
+    async def count(self) -> None:
+        """Before a start: count in slices how many messages wait; what comes and goes meanwhile, too."""
+        log, cursor = self.core.log, self.core.cursor
+        self._is_counted = True
+        log.begin_to_watch(cursor)
+        await in_slices(lambda: self.is_closed or log.count_ahead(cursor, STEP_RECORDS))
+
     def start(self) -> None:
         """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""
         core, prefix = self.core, f"{self.stream.name}.{self.name}"
-        core.log.add_watcher(core.cursor)
+        if not self._is_counted:
+            core.log.add_watcher(core.cursor)
         if core.config.ack_policy not in ("none", "flow_control"):
             self._ack_inbox = AckInbox(self._hub, self._interest, self._on_acks)
             self._ack_inbox.subscribe(f"$JS.ACK.{prefix}.*.*.*.*.*".encode(), None, b"1")
@@ -319,6 +330,16 @@ class Consumer:
         if self.config.ack_policy == "explicit":
             return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
         return seq > ledger.floor[1]
+
+    @property
+    def needs_all_from(self) -> int:
+        """The sequence from which on it needs every message; NEVER if some are none of its business."""
+        cursor = self.core.cursor
+        if cursor.filter.patterns and b">" not in cursor.filter.patterns:
+            return NEVER
+        if self.config.ack_policy == "explicit":
+            return cursor.next_seq
+        return self.core.ledger.floor[1] + 1
 
     def info(self) -> ConsumerInfo:
         return describe(self)

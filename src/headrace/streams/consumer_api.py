@@ -110,6 +110,7 @@ async def _create(jetstream: JetStream, body: CreateConsumerRequest, name: str) 
         body.config.pause_until = existing.config.pause_until
     set_required_level(body.config)
     consumer = await create_consumer(stream, body)
+    await stream.settled()
     info = with_versions(consumer.info())
     if consumer.core.is_paused:
         consumer.core.advisories.paused(consumer.core.pause_until)
@@ -154,6 +155,7 @@ async def on_delete(jetstream: JetStream, request: Request) -> Mapping[str, Any]
     removal = consumer.remove_files()
     if removal is not None:
         await removal
+    await consumer.stream.settled()
     return {"success": True}
 
 

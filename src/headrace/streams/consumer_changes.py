@@ -68,7 +68,7 @@ def begin_at(consumer: Consumer, seq: int) -> None:
 def forget_removed(consumer: Consumer) -> None:
     """Messages were purged or deleted: what was pending of them is done with."""
     core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
-    gone = [seq for seq in ledger.pending if log.get(seq) is None]
+    gone = [seq for seq in ledger.pending if not log.has(seq)]
     for seq in gone:
         ledger.acknowledge(seq)
         ledger.last_ack = core.now()

@@ -59,7 +59,8 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
     except StoreError as error:  # a name that no file can have
         raise _not_stored() from error
     await _save_new(consumer)
-    stream.consumers[name] = consumer
+    stream.consumers[name] = consumer  # from here on the stream keeps messages for it
+    await consumer.count()
     consumer.start()
     consumer.core.advisories.created()
     return consumer

@@ -24,8 +24,7 @@ def find_start(config: ConsumerConfig, log: Log, max_msgs_per_subject: int) -> t
     elif policy == "last":
         start = _last(config, log)
     elif policy == "last_per_subject":
-        states = log.subjects(make_filter(config)).values()
-        start_list = sorted(last for _, _, last in states)
+        start_list = sorted(log.last_sequences(make_filter(config)))
         start = log.last_seq + 1
     elif policy == "by_start_time":
         start = log.seek_time(parse_time(config.opt_start_time or ""))

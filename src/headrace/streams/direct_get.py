@@ -8,7 +8,9 @@ ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue gr
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from headrace.broker.internal import Handler, InternalClient
 from headrace.engine.filters import Filter
@@ -20,13 +22,13 @@ from headrace.streams.errors import ApiError
 from headrace.streams.formats import format_time, parse_time
 from headrace.streams.json_requests import decode
 from headrace.streams.message_requests import MessageGetRequest
+from headrace.streams.slices import SLICE_SECONDS, STEP_RECORDS
 from headrace.subjects.grammar import encode
 
 QUEUE = b"_sys_"
 SUBJECT = b"$JS.API.DIRECT.GET."
 SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
 MOST_MULTI_RESULTS = 1024
-SLICE_MESSAGES = 256
 EVERYTHING = Filter(())
 
 
@@ -42,6 +44,11 @@ class Batch:
     last_seq: int = 0
     sent: int = 0
     sent_bytes: int = 0
+    up_to: int = 0
+    last: dict[bytes, int] = field(default_factory=dict)
+    """Of a request for the last messages of several subjects: those that were found."""
+    seqs: Iterator[int] = field(default_factory=lambda: iter(()))
+    """Those of them that are still to be sent."""
 
 
 class DirectGet:
@@ -127,22 +134,31 @@ class DirectGet:
         seq = log.seek_time(parse_time(request.start_time)) if request.start_time else request.seq
         filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
         if request.batch == 0:
-            message = self._find(request, seq, filter_, exactly=True)
-            if message is None:
-                self._status(reply, b"404 Message Not Found")
-            else:
-                block = b"" if request.no_hdr else self._headers(message, None)
-                self._client.publish(reply, message.payload, headers=block)
+            self._send_one(Batch(request, reply, filter_, seq, 0))
         elif request.batch > 0:
             self._send_slice(Batch(request, reply, filter_, seq, log.count_from(seq, filter_)))
         else:
             self._end(reply, log.count_from(seq, filter_), 0)
 
+    def _send_one(self, batch: Batch) -> None:
+        request = batch.request
+        message, next_seq = self._find(batch, exactly=True)
+        if next_seq:
+            self._later(self._send_one, batch, next_seq)
+        elif message is None:
+            self._status(batch.reply, b"404 Message Not Found")
+        else:
+            block = b"" if request.no_hdr else self._headers(message, None)
+            self._client.publish(batch.reply, message.payload, headers=block)
+
     def _send_slice(self, batch: Batch) -> None:
         """Send as much of a batch as others can wait for, and the rest a moment later."""
-        request = batch.request
-        for _ in range(SLICE_MESSAGES):
-            message = self._find(request, batch.seq, batch.filter, exactly=False)
+        request, until = batch.request, time.monotonic() + SLICE_SECONDS
+        while time.monotonic() < until:
+            message, next_seq = self._find(batch, exactly=False)
+            if next_seq:
+                batch.seq = next_seq
+                continue
             if message is None:
                 if request.batch > 1 and batch.sent:
                     break
@@ -160,22 +176,27 @@ class DirectGet:
             if batch.sent == request.batch or batch.sent_bytes >= (request.max_bytes or self._max_bytes):
                 break
         else:
-            asyncio.get_running_loop().call_soon(self._go_on, batch)
+            self._later(self._send_slice, batch, batch.seq)
             return
         self._end(batch.reply, batch.pending, batch.last_seq)
 
-    def _go_on(self, batch: Batch) -> None:
-        """The next slice, unless the stream is gone or nobody listens any more."""
-        if self._subscriptions and self._client.has_interest(batch.reply):
-            self._send_slice(batch)
+    def _later(self, go_on: Callable[[Batch], None], batch: Batch, seq: int) -> None:
+        """The next slice when others had their turn, unless the stream is gone or nobody listens any more."""
+        batch.seq = seq
+        asyncio.get_running_loop().call_soon(self._go_on, go_on, batch)
 
-    def _find(self, request: MessageGetRequest, seq: int, filter_: Filter, *, exactly: bool) -> Stored | None:
-        log = self._log
+    def _go_on(self, go_on: Callable[[Batch], None], batch: Batch) -> None:
+        if self._subscriptions and self._client.has_interest(batch.reply):
+            go_on(batch)
+
+    def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
+        """The next message, None if there is none; or the sequence from which to look for it later."""
+        log, request = self._log, batch.request
         if request.last_by_subj:
-            return log.get(log.last(encode(request.last_by_subj)))
+            return log.get(log.last(encode(request.last_by_subj))), 0
         if not request.next_by_subj and exactly:
-            return log.get(seq) if seq <= log.committed_seq else None
-        return log.next(seq, filter_)
+            return log.get(batch.seq) if batch.seq <= log.committed_seq else None, 0
+        return log.look_for(batch.seq, batch.filter, STEP_RECORDS)
 
     # -- the last message of several subjects
 
@@ -189,26 +210,53 @@ class DirectGet:
                 return
             up_to -= 1
         up_to = up_to or log.last_seq
-        seqs = last_sequences(log, request.multi_last, up_to)
+        filter_ = Filter(tuple(encode(pattern) for pattern in request.multi_last))
+        batch = Batch(request, reply, filter_, 0, 0, up_to=up_to)
+        batch.seq = log.first_up_to(batch.last, filter_, up_to)
+        self._look_for_last(batch)
+
+    def _look_for_last(self, batch: Batch) -> None:
+        """Where subjects have gone on since, a pass through what was there then finds the last of each."""
+        until = time.monotonic() + SLICE_SECONDS
+        seq = batch.seq
+        while seq <= batch.up_to and len(batch.last) <= MOST_MULTI_RESULTS:
+            if time.monotonic() > until:
+                self._later(self._look_for_last, batch, seq)
+                return
+            seq = self._log.note_last(batch.last, batch.filter, seq, batch.up_to, STEP_RECORDS)
+        self._send_multi(batch)
+
+    def _send_multi(self, batch: Batch) -> None:
+        reply = batch.reply
+        seqs = sorted(batch.last.values())
         if len(seqs) > MOST_MULTI_RESULTS:
             self._status(reply, b"413 Too Many Results")
             return
         if not seqs:
             self._status(reply, b"404 No Results")
             return
-        pending, last_seq, sent, sent_bytes = len(seqs), 0, 0, 0
-        for seq in seqs:
-            pending -= 1
-            message = log.get(seq) if seq >= request.seq else None
+        batch.pending, batch.seqs = len(seqs), iter(seqs)
+        self._send_found(batch)
+
+    def _send_found(self, batch: Batch) -> None:
+        """As much as others can wait for, and the rest a moment later."""
+        request, until = batch.request, time.monotonic() + SLICE_SECONDS
+        for seq in batch.seqs:
+            batch.pending -= 1
+            message = self._log.get(seq) if seq >= request.seq else None
             if message is None:
                 continue
-            self._client.publish(reply, message.payload, headers=self._headers(message, (pending, last_seq)))
-            last_seq = seq
-            sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
-            sent += 1
-            if sent_bytes >= (request.max_bytes or self._max_bytes) or sent == request.batch:
+            block = self._headers(message, (batch.pending, batch.last_seq))
+            self._client.publish(batch.reply, message.payload, headers=block)
+            batch.last_seq = seq
+            batch.sent_bytes += len(message.subject) + len(message.headers) + len(message.payload)
+            batch.sent += 1
+            if batch.sent_bytes >= (request.max_bytes or self._max_bytes) or batch.sent == request.batch:
                 break
-        self._end(reply, pending, last_seq, up_to)
+            if time.monotonic() > until:
+                self._later(self._send_found, batch, seq)
+                return
+        self._end(batch.reply, batch.pending, batch.last_seq, batch.up_to)
 
     # -- what is sent
 
@@ -236,9 +284,3 @@ class DirectGet:
         if up_to:
             lines += b"Nats-UpTo-Sequence: %d\r\n" % up_to
         self._client.publish(reply, headers=b"NATS/1.0 204 EOB\r\n" + lines + b"\r\n")
-
-
-def last_sequences(log: Log, patterns: list[str], up_to: int) -> list[int]:
-    """The sequences of the last messages of all subjects that match, none above `up_to`, in order."""
-    filter_ = Filter(tuple(encode(pattern) for pattern in patterns))
-    return sorted(log.last_up_to(filter_, up_to).values())

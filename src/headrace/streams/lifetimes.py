@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.engine.readings import Stored
     from headrace.streams.config import StreamConfig
 
-SLICE_MESSAGES = 2000  # at a time; then others have their turn
+SLICE_MESSAGES = 200  # at a time; then others have their turn
 RETRY_NANOSECONDS = NANOSECONDS
 _ALL = Filter(())
 

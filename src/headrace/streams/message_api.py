@@ -14,6 +14,7 @@ from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import format_time, parse_time
 from headrace.streams.json_requests import decode
 from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
+from headrace.streams.slices import STEP_RECORDS, in_slices
 from headrace.streams.stream import Stream
 from headrace.streams.stream_api import find_stream
 from headrace.subjects.grammar import encode
@@ -34,20 +35,24 @@ def get_message(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fi
     if asked.batch > 0 or asked.max_bytes > 0 or names_nothing or asked.has_two_places:
         raise api_error("bad_request")
     stream = find_stream(jetstream, request.stream)
-    if stream.log.committed_seq == stream.log.last_seq:
-        return _describe(stream, asked)
-    return _describe_once_committed(stream, asked)
+    if stream.log.committed_seq == stream.log.last_seq and not asked.next_by_subj:
+        return _describe(find_message(stream.log, asked), asked)
+    return _describe_later(stream, asked)
 
 
-async def _describe_once_committed(stream: Stream, asked: MessageGetRequest) -> Fields:
+async def _describe_later(stream: Stream, asked: MessageGetRequest) -> Fields:
     """What was published before the request is part of its answer, and nobody sees what may be lost again."""
-    with suppress(ApiError):  # what could not be written is not there any more
-        await stream.committed()
-    return _describe(stream, asked)
+    if stream.log.committed_seq != stream.log.last_seq:
+        with suppress(ApiError):  # what could not be written is not there any more
+            await stream.committed()
+    if asked.next_by_subj:
+        return _describe(
+            await find_next(stream.log, _first_seq(stream.log, asked), asked.next_by_subj), asked
+        )
+    return _describe(find_message(stream.log, asked), asked)
 
 
-def _describe(stream: Stream, asked: MessageGetRequest) -> Fields:
-    message = find_message(stream.log, asked)
+def _describe(message: Stored | None, asked: MessageGetRequest) -> Fields:
     if message is None:
         raise api_error("no_message_found")
     fields: Fields = {"subject": message.subject.decode("utf-8", "replace"), "seq": message.seq}
@@ -58,14 +63,31 @@ def _describe(stream: Stream, asked: MessageGetRequest) -> Fields:
     return {"message": {**fields, "time": format_time(message.time)}}
 
 
+def _first_seq(log: Log, asked: MessageGetRequest) -> int:
+    return log.seek_time(parse_time(asked.start_time)) if asked.start_time is not None else asked.seq
+
+
 def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
-    seq = log.seek_time(parse_time(asked.start_time)) if asked.start_time is not None else asked.seq
-    if asked.next_by_subj:
-        return log.next(seq, Filter((encode(asked.next_by_subj),)))
+    """By its sequence or time, or the last one of a subject."""
+    seq = _first_seq(log, asked)
     if seq:
         return log.get(seq) if seq <= log.committed_seq else None
     last = log.last(encode(asked.last_by_subj))
     return log.get(last) if last else None
+
+
+async def find_next(log: Log, seq: int, subject: str) -> Stored | None:
+    """The first message from a sequence on that matches; there may be very many before it that do not."""
+    filter_ = Filter((encode(subject),))
+    found: Stored | None = None
+
+    def step() -> bool:
+        nonlocal found, seq
+        found, seq = log.look_for(seq, filter_, STEP_RECORDS)
+        return not seq
+
+    await in_slices(step)
+    return found
 
 
 def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:

@@ -11,6 +11,7 @@ An origin that removes what was consumed (interest, work queue) is told which me
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 FIRST_DELAY_SECONDS = 0.1
 RETRY_SECONDS = 0.5
-SLICE_MESSAGES = 500  # read at a time; then others have their turn
+SLICE_SECONDS = 0.002  # to read for; then others have their turn
+SLICE_RECORDS = 2000  # that may be passed over at a time
 HEARTBEAT_NANOSECONDS = 1_000_000_000
 UNHEARD = -1
 
@@ -165,8 +167,12 @@ class Origin:
         assert self._found is not None
         log = self._found.log
         keeps_for_consumers = self._found.config.retention != "limits"
-        for _ in range(SLICE_MESSAGES):
-            message = log.next(self._next_seq, self._filter)
+        until = time.monotonic() + SLICE_SECONDS
+        while time.monotonic() < until:
+            message, next_seq = log.look_for(self._next_seq, self._filter, SLICE_RECORDS)
+            if next_seq:  # much of the origin is none of ours
+                self._next_seq = next_seq
+                continue
             if message is None:
                 return
             if not self._take(message):

@@ -1,48 +1,83 @@
-"""Purging a stream: everything, what a subject matches, what is below a sequence, all but the newest few."""
+"""Purging a stream: everything, what a subject matches, what is below a sequence, all but the newest few.
+
+A purge goes through the stream in slices. It concerns the messages that are there when it is asked for, and
+no later ones.
+"""
 
 from __future__ import annotations
 
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log
+from headrace.streams.slices import STEP_RECORDS, remove_in_slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
 
-def purge(log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-    """Remove messages that match `subject` and are below `seq`, but `keep` the newest ones. How many."""
+async def purge(log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+    """Remove messages that match `subject` and are below `seq`, but `keep` the newest ones. How many.
+
+    Raises ApiError if that cannot be written. What was removed last is not on disk yet.
+    """
     if seq == 1:
         return 0  # nothing is below the first
     if subject in ("", FULL_WILDCARD):
         if not keep and not seq:
             return log.purge()
-        if seq:
-            return compact(log, seq)
-    filter_ = Filter((encode(subject or FULL_WILDCARD),))
-    highest = seq - 1 if seq else log.last_seq
-    most = log.count
-    if keep:
-        most = log.count_from(log.first_seq, filter_) - keep
-        if most <= 0:
-            return 0
-    return log.remove_many(_matching(log, filter_, highest, most))
+        return await compact(log, seq or log.seq_from_end(keep))
+    filter_ = Filter((encode(subject),))
+    last = min(seq - 1, log.last_seq) if seq else log.last_seq
+    if not keep:
+        return await _remove_matching(log, filter_, last)
+    return await _keep_newest(log, filter_, last, keep)
 
 
-def compact(log: Log, seq: int) -> int:
+async def compact(log: Log, seq: int) -> int:
     """Remove everything below a sequence, which may be beyond the end: then the next message gets it."""
-    if seq <= log.last_seq:
-        return log.compact(seq)
-    removed = log.purge()
-    if seq > log.last_seq + 1:
-        log.skip(seq)
+    if seq > log.last_seq:
+        removed = log.purge()
+        if seq > log.last_seq + 1:
+            log.skip(seq)
+        return removed
+    removed = 0
+
+    def step() -> bool:
+        nonlocal removed
+        removed += log.compact(seq, STEP_RECORDS)
+        return log.first_seq >= seq or not log.count
+
+    await remove_in_slices(log, step)
     return removed
 
 
-def _matching(log: Log, filter_: Filter, highest: int, most: int) -> list[int]:
-    found: list[int] = []
-    seq = log.first_seq
-    while len(found) < most:
-        message = log.next(seq, filter_)
-        if message is None or message.seq > highest:
-            break
-        found.append(message.seq)
-        seq = message.seq + 1
-    return found
+async def _remove_matching(log: Log, filter_: Filter, last: int) -> int:
+    removed, seq = 0, log.first_seq
+
+    def step() -> bool:
+        nonlocal removed, seq
+        some, seq = log.remove_matching(seq, last, filter_, log.count, STEP_RECORDS)
+        removed += some
+        return seq > last
+
+    await remove_in_slices(log, step)
+    return removed
+
+
+async def _keep_newest(log: Log, filter_: Filter, last: int, keep: int) -> int:
+    removed, seq = 0, log.first_seq
+    newest = log.last_seq
+    most = log.count_from(log.first_seq, filter_) - keep
+    gone = log.last_seq - log.count  # appending does not change it, removing does
+
+    def step() -> bool:
+        nonlocal removed, seq, most, gone
+        if log.last_seq - log.count != gone:  # others removed something: fewer are too many
+            most = log.count_from(log.first_seq, filter_) - log.count_from(newest + 1, filter_) - keep
+        if most <= 0:
+            return True
+        some, seq = log.remove_matching(seq, last, filter_, most, STEP_RECORDS)
+        removed += some
+        most -= some
+        gone = log.last_seq - log.count
+        return seq > last
+
+    await remove_in_slices(log, step)
+    return removed

@@ -2,7 +2,8 @@
 
 A consumer says of a message whether it `needs` it: it matches its filter, and is not yet acknowledged or
 delivered. A message that nobody needs is removed: when it is acknowledged, when it arrives (interest
-only: a work queue keeps work for whoever comes), when a consumer goes.
+only: a work queue keeps work for whoever comes), when a consumer goes. Looking at all messages takes long, so
+it is done in parts: everything up to `_checked_seq` is checked, and a change of consumers sets that back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log
-from headrace.streams.consumer import Consumer
+from headrace.streams.consumer import NEVER, Consumer
 
 EVERYTHING = Filter(())
 
@@ -26,11 +27,12 @@ class Retention:
         self._checked_seq = 0
 
     def configure(self, policy: str) -> None:
-        """From now on, messages are kept by this policy. Those that are there are looked at, too."""
+        """From now on, messages are kept by this policy. `check` looks at those that are there."""
         was, self._policy = self._policy, policy
-        self._checked_seq = self._log.last_seq
-        if policy == "interest" and was == "limits" and self._consumers:
-            self.check_from(self._log.first_seq)
+        if policy != was:
+            self._checked_seq = self._log.last_seq
+            if policy == "interest" and was == "limits" and self._consumers:
+                self.check_all()
 
     def recovered(self, policy: str) -> None:
         self._policy = policy
@@ -49,43 +51,45 @@ class Retention:
             seq = message.seq + 1
         return self._log.remove_many(done) > 0
 
-    def on_stored(self) -> bool:
-        """Messages have come. Remove those that nobody is interested in; whether there were any."""
-        if self._policy != "interest" or self._checked_seq >= self._log.committed_seq:
-            return False
-        first, self._checked_seq = self._checked_seq + 1, self._log.committed_seq
-        if not self._consumers:
-            return self._log.remove_many(self._stored_from(first)) > 0
-        return self.check_from(first) > 0
+    @property
+    def has_unchecked(self) -> bool:
+        """Whether messages have to be looked at: some have come, or consumers have changed."""
+        return self._policy == "interest" and self._checked_seq < self._log.committed_seq
 
-    def on_acknowledged(self, seqs: list[int]) -> bool:
-        """A consumer is done with these messages. Whether some were removed."""
+    def on_acknowledged(self, seqs: list[int]) -> None:
+        """A consumer is done with these messages."""
         if self._policy == "limits":
-            return False
+            return
         # consumers of a work queue share no message
         if self._policy == "interest" and len(self._consumers) > 1:
             seqs = [seq for seq in seqs if not self._is_stored_and_needed(seq)]
-        return self._log.remove_many(seqs) > 0
+        self._log.remove_many(seqs)
 
-    def check_all(self) -> bool:
-        """What consumers need has changed: what nobody needs any more goes. Whether there was anything."""
-        return self._policy == "interest" and self.check_from(self._log.first_seq) > 0
+    def check_all(self) -> None:
+        """What consumers need has changed: all messages are to be checked again."""
+        if self._policy == "interest":
+            self._checked_seq = min(self._checked_seq, max(self._log.first_seq, 1) - 1)
 
-    def check_from(self, seq: int) -> int:
-        """Remove all messages from there on that nobody needs; how many."""
+    def check(self, most: int) -> bool:
+        """Look at that many messages, and remove those that nobody needs. Whether all are checked now."""
+        if not self.has_unchecked:
+            return True
+        log, needed = self._log, self._all_needed_from()
         unneeded: list[int] = []
-        while message := self._log.next(seq, EVERYTHING):
+        for _ in range(most):
+            message = log.next(self._checked_seq + 1, EVERYTHING)
+            if message is None or message.seq >= needed:
+                self._checked_seq = log.committed_seq
+                break
+            self._checked_seq = message.seq
             if not self._is_needed(message.seq, message.subject):
                 unneeded.append(message.seq)
-            seq = message.seq + 1
-        return self._log.remove_many(unneeded)
+        log.remove_many(unneeded)
+        return not self.has_unchecked
 
-    def _stored_from(self, seq: int) -> list[int]:
-        found: list[int] = []
-        while message := self._log.next(seq, EVERYTHING):
-            found.append(message.seq)
-            seq = message.seq + 1
-        return found
+    def _all_needed_from(self) -> int:
+        """From here on somebody needs every message, so there is no need to look at them."""
+        return min((consumer.needs_all_from for consumer in self._consumers.values()), default=NEVER)
 
     def _is_done(self, seq: int, subject: bytes) -> bool:
         """Whether somebody had it, and nobody needs it. In a work queue, what nobody had waits."""

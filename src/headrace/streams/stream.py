@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.engine.filters import Filter
 from headrace.engine.log import Log
 from headrace.engine.stream_sink import StreamSink
 from headrace.streams.config import StreamConfig
@@ -31,13 +32,15 @@ from headrace.streams.ingest import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
+from headrace.streams.slices import STEP_RECORDS, Background, remove_in_slices
 from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
-from headrace.subjects.grammar import decode, encode
+from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
 
-EVERYTHING = Filter(())
+STEP_MESSAGES = 200
+"""To look at in Python in one step; about a millisecond."""
 
 
 class Stream:
@@ -61,8 +64,12 @@ class Stream:
         self.log.on_warning = self._warn
         self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
         self.ingest = Ingest(self)
-        self._acknowledged: list[int] = []
+        self._acknowledged: deque[int] = deque()
+        self._expired_seq = 0
         self._retention = Retention(self.log, self.consumers)
+        self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
+        self._removing_unneeded = Background(self.log, self._remove_unneeded)
+        self._removing_expired = Background(self.log, self._remove_expired)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
         self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
 
@@ -97,6 +104,8 @@ class Stream:
         self.sink.unsubscribe_all()
         self._direct_get.serve(set())
         self._expiry.stop()
+        for work in (self._removing_acknowledged, self._removing_unneeded, self._removing_expired):
+            work.stop()
         for consumer in list(self.consumers.values()):
             consumer.stop()
         self.ingest.stop()
@@ -112,16 +121,26 @@ class Stream:
         """Write what helps the next start. Blocks."""
         self.log.close()
 
-    def update(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked, and is on disk."""
+    async def update(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked, and is on disk. What it no longer allows goes.
+
+        Raises ApiError if that cannot be written.
+        """
         self.config = config
-        self._limit()
+        self._limit(at_once=False)
         self._retention.configure(config.retention)
         self._configure()
         self._subscribe()
-        self.log.commit()
+        await remove_in_slices(self.log, partial(self.log.enforce, STEP_RECORDS))
+        self._removing_unneeded.start()
+        await self.settled()
 
-    def _limit(self) -> None:
+    async def settled(self) -> None:
+        """Wait until what has expired, and what no consumer needs any more, is gone."""
+        await self._removing_unneeded.finished()
+        await self._removing_expired.finished()
+
+    def _limit(self, *, at_once: bool = True) -> None:
         config = self.config
         self.log.configure(
             max_msgs=config.max_msgs,
@@ -130,6 +149,7 @@ class Stream:
             discard_new=config.discard == "new",
             discard_new_per_subject=config.discard_new_per_subject,
             compression=config.compression,
+            at_once=at_once,
         )
 
     def _warn(self, line: str) -> None:
@@ -172,8 +192,8 @@ class Stream:
 
     def after_commit(self) -> None:
         self.ingest.after_commit()
-        if self._retention.on_stored():
-            self.log.commit()
+        if self._retention.has_unchecked:
+            self._removing_unneeded.start()
         self._expiry.arm()
         self.wake_consumers()
 
@@ -189,18 +209,25 @@ class Stream:
     def on_acknowledged(self, seq: int) -> None:
         """A consumer is done with a message; it may go, together with others at the end of the tick."""
         if not self._acknowledged:
-            self.later(self._remove_acknowledged)
+            self.later(self._removing_acknowledged.start)
         self._acknowledged.append(seq)
 
-    def _remove_acknowledged(self) -> None:
-        seqs, self._acknowledged = self._acknowledged, []
-        if self.is_started and self._retention.on_acknowledged(seqs):
-            self.log.commit()
+    def _remove_acknowledged(self) -> bool:
+        """Some of them; whether that was all."""
+        waiting = self._acknowledged
+        seqs = [waiting.popleft() for _ in range(min(STEP_MESSAGES, len(waiting)))]
+        if self.is_started:
+            self._retention.on_acknowledged(seqs)
+        return not waiting
 
     def on_consumer_gone(self) -> None:
         """A consumer was deleted, or needs other messages than before."""
-        if self.is_started and self._retention.check_all():
-            self.log.commit()
+        if self.is_started:
+            self._retention.check_all()
+            self._removing_unneeded.start()
+
+    def _remove_unneeded(self) -> bool:
+        return not self.is_started or self._retention.check(STEP_MESSAGES)
 
     def on_purged(self) -> None:
         """Messages were removed from below, by a rollup."""
@@ -211,14 +238,19 @@ class Stream:
             consumer.on_purge()
 
     def _expire(self, seq: int) -> None:
-        self.log.compact(seq)
-        self.log.commit()
+        self._expired_seq = seq
+        self._removing_expired.start()
 
-    def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-        """How many messages were removed."""
-        removed = purge(self.log, subject=subject, seq=seq, keep=keep)
-        self._tell_of_purge()
-        return removed
+    def _remove_expired(self) -> bool:
+        self.log.compact(min(self._expired_seq, self.log.last_seq + 1), STEP_RECORDS)
+        return self.log.first_seq >= self._expired_seq or not self.log.count
+
+    async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+        """How many messages were removed, of those that were there when it began. Raises ApiError."""
+        try:
+            return await purge(self.log, subject=subject, seq=seq, keep=keep)
+        finally:
+            self._tell_of_purge()
 
     async def committed(self) -> None:
         """Wait until all that was changed so far is on disk. Raises ApiError if it cannot be."""
@@ -236,9 +268,8 @@ class Stream:
 
     # -- what it says of itself
 
-    def state(self, *, details: bool = False) -> StreamState:
+    def state(self, *, deleted: list[int] | None = None) -> StreamState:
         log = self.log
-        deleted = log.num_deleted
         return StreamState(
             messages=log.count,
             bytes=log.byte_count,
@@ -247,23 +278,17 @@ class Stream:
             last_seq=log.last_seq,
             last_ts=format_time(log.last_time),
             num_subjects=log.num_subjects,
-            num_deleted=deleted,
-            deleted=log.deleted() if details and deleted else [],
+            num_deleted=log.num_deleted,
+            deleted=deleted or [],
             consumer_count=len(self.consumers),
         )
 
-    def subject_counts(self, pattern: str) -> dict[str, int]:
-        found = self.log.subjects(Filter((encode(pattern),)))
-        return {decode(subject): count for subject, (count, _, _) in found.items()}
-
-    def info(
-        self, *, details: bool = False, with_server: bool = True, with_cluster: bool = False
-    ) -> StreamInfo:
+    def info(self, *, with_server: bool = True, with_cluster: bool = False) -> StreamInfo:
         jetstream, config = self.jetstream, self.config
         return StreamInfo(
             config=with_server_metadata(config, jetstream.version) if with_server else config,
             created=format_time(self.created),
-            state=self.state(details=details),
+            state=self.state(),
             domain=jetstream.domain,
             cluster=ClusterInfo(leader=jetstream.server_name) if with_cluster else None,
             mirror=self.ingest.mirror_info(),

@@ -25,6 +25,7 @@ from headrace.streams.files import (
 from headrace.streams.json_requests import decode
 from headrace.streams.source_rules import check_filters_at_create
 from headrace.streams.stream import Stream
+from headrace.streams.stream_details import count_subjects, list_deleted
 from headrace.streams.stream_info import REQUIRED_LEVEL_KEY, StreamInfo, set_static_metadata
 from headrace.streams.stream_rules import check_stream_config, invalid
 from headrace.streams.update_rules import check_overlap, check_single_server, check_update
@@ -191,7 +192,7 @@ async def _update(jetstream: JetStream, stream: Stream, config: StreamConfig) ->
         except OSError as error:
             raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
     jetstream.account.take_subjects(config, stream.config)
-    stream.update(config)
+    await stream.update(config)
     jetstream.announce(stream, "modify")
     await stream.committed()
     return _fields(stream.info())
@@ -219,31 +220,31 @@ def stream_info(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fi
     if request.has_object:
         asked = decode(request.payload, StreamInfoRequest, strict=jetstream.strict)
     stream = find_stream(jetstream, request.stream)
-    if stream.log.committed_seq == stream.log.last_seq:
-        return _info(stream, asked)
-    return _committed_info(stream, asked)
+    wants_details = asked.deleted_details or asked.subjects_filter
+    if stream.log.committed_seq == stream.log.last_seq and not wants_details:
+        return {**NO_PAGE, **_fields(stream.info(with_cluster=True))}
+    return _detailed_info(stream, asked)
 
 
-async def _committed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
+async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
     """Whoever is told of a message may read it at once, but it can only be read once it is on disk."""
-    with suppress(ApiError):
-        await stream.committed()
-    return _info(stream, asked)
-
-
-def _info(stream: Stream, asked: StreamInfoRequest) -> Fields:
-    info = stream.info(details=asked.deleted_details, with_cluster=True)
-    page = NO_PAGE
+    if stream.log.committed_seq != stream.log.last_seq:
+        with suppress(ApiError):
+            await stream.committed()
+    page: Fields = NO_PAGE
+    counts: dict[str, int] = {}
+    deleted: list[int] = []
     if asked.subjects_filter:
-        counts = stream.subject_counts(asked.subjects_filter)
         offset = max(asked.offset, 0)
-        if counts:
-            page = {"total": len(counts), "offset": offset, "limit": SUBJECTS_LIMIT}
-        if offset or len(counts) > SUBJECTS_LIMIT:
-            names = sorted(counts)[offset : offset + SUBJECTS_LIMIT]
-            counts = {name: counts[name] for name in names}
-        info.state.subjects = counts
-    return {**page, **_fields(info)}
+        total, counts = await count_subjects(stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT)
+        if total:
+            page = {"total": total, "offset": offset, "limit": SUBJECTS_LIMIT}
+    if asked.deleted_details:
+        deleted = await list_deleted(stream.log)
+    state = stream.state(deleted=deleted)
+    state.subjects = counts
+    # What is long is not copied once more: the answer is made of the state as it is.
+    return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
 def stream_names(jetstream: JetStream, request: Request) -> Fields:
@@ -290,7 +291,9 @@ def purge_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
 
 
 async def _purge(stream: Stream, asked: StreamPurgeRequest) -> Fields:
-    purged = stream.purge(subject=asked.filter, seq=asked.seq, keep=asked.keep)
+    if stream.log.committed_seq != stream.log.last_seq:
+        await stream.committed()  # what was published before the request is part of it
+    purged = await stream.purge(subject=asked.filter, seq=asked.seq, keep=asked.keep)
     await stream.committed()
     return {"success": True, "purged": purged}
 

@@ -1,0 +1,12 @@
+# Removing many messages, a part at a time. The theory is at the top of removing.pyx.
+
+from libc.stdint cimport uint64_t
+
+from headrace.engine.filters cimport Filter
+from headrace.engine.log cimport Log
+
+cdef uint64_t remove_matching(Log log, uint64_t *seq, uint64_t last, Filter filter, uint64_t most,
+                              uint64_t looks) except? 0
+cdef int compact_some(Log log, uint64_t first_seq, uint64_t most) except -1
+cdef bint enforce_totals(Log log, uint64_t most) except -1
+cdef bint enforce_subjects(Log log, uint64_t looks) except -1
