@@ -19,7 +19,7 @@ from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import Queries
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_streams, make_streams
-from headrace.spark.progress import Meter
+from headrace.spark.progress import Progress
 from headrace.spark.start import TOO_LATE
 from headrace.spark.views import make_views, streams_in
 from tests.spark.conftest import Nats, server_kinds
@@ -75,21 +75,18 @@ def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
     options = {"servers": on.broker.url}
     shown: list[tuple[str, list[Any]]] = []
 
-    def run() -> dict[str, Meter]:
+    def run() -> dict[str, Progress]:
         views = build_views(on.spark, found, options)
         show = lambda name, rows: shown.append((name, rows.collect()))  # noqa: E731
-        queries = Queries(on.spark, found, views, options, show, once=True).start_all()
-        for query in queries.values():
-            query.awaitTermination()
-        return {name: Meter(query) for name, query in queries.items()}
+        queries = Queries(on.spark, found, views, options, show, once=True)
+        return follow(queries.start_all(), queries.start)
 
     with Client.connect(on.broker.url) as client:
         assert make_streams(client, found) == [f"ALERTS_OF_{stream}"]
         assert make_streams(client, found) == []
         assert list(check_streams(client, found)) == []
     on.broker.publish(f"{stream}.a", [order(1, 50), order(2, 200), order(3, 300)])
-    meters = run()
-    progress = meters["raw"].read()
+    progress = run()["raw"]
     assert (progress.rows, progress.lag) == (3, 0)
     assert progress.batch_seconds > 0
     on.broker.publish(f"{stream}.a", [order(4, 400)])
