@@ -29,8 +29,8 @@ $(DEBUG)/.ready: $(READY) $(ENGINE)
 	@HEADRACE_ENGINE_DEBUG=1 $(BIN)/python -m pip install -q --no-deps --target $(DEBUG) .
 	@touch $@
 
-demo: $(READY)  ## start the server, run a short load through it, show what happened
-	@$(BIN)/python examples/demo.py
+demo: $(READY)  ## orders through server and Spark into tables, a kill in the middle, and a reconciliation
+	@$(BIN)/python -m examples.demo
 
 test: $(READY) test-debug  ## all tests that CI runs
 	$(BIN)/python -m pytest -q $(TOGETHER)

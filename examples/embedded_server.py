@@ -10,12 +10,12 @@ import asyncio
 import nats
 
 from headrace.config.options import Options
-from headrace.logs import Log
+from headrace.logs import Log, LogSettings
 from headrace.server import Server
 
 
 async def main() -> None:
-    log = Log()
+    log = Log(LogSettings())
     # Port -1 is any free one; no_sigs leaves Ctrl-C to the program.
     server = Server(Options(host="127.0.0.1", port=-1, no_sigs=True), log)
     await server.start()

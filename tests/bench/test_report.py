@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -12,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +25,7 @@ from headrace.bench.report.samples import find_runs
 from headrace.bench.report.tables import comparison
 from headrace.bench.report.write import compute_report, write_report
 from tests.bench.saved_runs import client, save_run, upper_bound
+from tests.browser import Page, browse
 from tests.cli.commands import assert_one_error_line, environment, run, started
 
 if TYPE_CHECKING:
@@ -303,52 +301,6 @@ def test_runs_of_different_machines_are_never_one_case(all_machines: Content) ->
 
 
 # The page and the table
-
-
-BROWSER_ITSELF = "not an origin"
-"""Who asked for an address, in Chromium's log, if no page did."""
-
-
-class Page(HTMLParser):
-    """What a browser made of the page: its text, and what of it could load something."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.addresses: list[str] = []
-        self.text = ""
-        self.feed(document)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.addresses += [
-            value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "srcset")
-        ]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data + "\n"
-
-
-def browse(page: Path, profile: Path) -> tuple[Page, str, list[str]]:
-    """Open a page in Chromium: the document as it is then, what the console said, what was requested."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium on the path (chromium, chromium-browser or google-chrome)")
-    log = profile / "net.json"
-    command = [
-        *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"),
-        *("--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"),
-        *("--enable-logging=stderr", f"--user-data-dir={profile}", f"--log-net-log={log}", page.as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    requested = [
-        event["params"]["url"]
-        for event in json.loads(log.read_text())["events"]
-        if "url" in event.get("params", {})
-        and event["params"].get("initiator", BROWSER_ITSELF) != BROWSER_ITSELF
-    ]
-    return Page(done.stdout), done.stderr, requested
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,19 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
+from headrace.cli.follow import follow
 from headrace.client import Client
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
-from headrace.spark.pipeline.run import start_queries
+from headrace.spark.pipeline.run import Queries
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_streams, make_streams
-from headrace.spark.progress import Meter
+from headrace.spark.progress import Progress
+from headrace.spark.start import TOO_LATE
 from headrace.spark.views import make_views, streams_in
 from tests.spark.conftest import Nats, server_kinds
 
@@ -71,27 +75,18 @@ def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
     options = {"servers": on.broker.url}
     shown: list[tuple[str, list[Any]]] = []
 
-    def run() -> dict[str, Meter]:
+    def run() -> dict[str, Progress]:
         views = build_views(on.spark, found, options)
-        queries = start_queries(
-            on.spark,
-            found,
-            views,
-            options,
-            lambda name, rows: shown.append((name, rows.collect())),
-            once=True,
-        )
-        for query in queries.values():
-            query.awaitTermination()
-        return {name: Meter(query) for name, query in queries.items()}
+        show = lambda name, rows: shown.append((name, rows.collect()))  # noqa: E731
+        queries = Queries(on.spark, found, views, options, show, once=True)
+        return follow(queries.start_all(), queries.start)
 
     with Client.connect(on.broker.url) as client:
         assert make_streams(client, found) == [f"ALERTS_OF_{stream}"]
         assert make_streams(client, found) == []
         assert list(check_streams(client, found)) == []
     on.broker.publish(f"{stream}.a", [order(1, 50), order(2, 200), order(3, 300)])
-    meters = run()
-    progress = meters["raw"].read()
+    progress = run()["raw"]
     assert (progress.rows, progress.lag) == (3, 0)
     assert progress.batch_seconds > 0
     on.broker.publish(f"{stream}.a", [order(4, 400)])
@@ -160,7 +155,49 @@ def test_a_query_that_cannot_start_stops_the_others(on: Nats) -> None:
     found = write_pipeline(on, stream, text.replace("raw:", "zzz:"))
     views = build_views(on.spark, found, {"servers": on.broker.url})
     with pytest.raises(UsageError, match="holds files that are not of this table"):
-        start_queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None)
+        Queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None).start_all()
+    assert on.spark.streams.active == []
+
+
+# A machine that is busy
+
+
+def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", [order(1, 200)])
+    sinks = FILE.partition("sinks:")[2]
+    found = write_pipeline(on, stream, FILE.replace(sinks, "\n  screen: {from: large, console: true}\n"))
+    options = {"servers": on.broker.url}
+    shown = []
+
+    def show(name: str, rows: DataFrame) -> None:
+        shown.append(rows.collect())
+        if len(shown) == 1:
+            raise RuntimeError(TOO_LATE)  # as Spark says it when a process has not started in 10 seconds
+
+    queries = Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
+    progress = follow(queries.start_all(), queries.start)
+    assert [[row.id for row in rows] for rows in shown] == [[1], [1]]
+    assert progress["screen"].rows == 1
+
+
+@pytest.mark.parametrize("failure", ["something else", TOO_LATE])
+def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", [order(1, 200)])
+    sinks = FILE.partition("sinks:")[2]
+    found = write_pipeline(on, stream, FILE.replace(sinks, "\n  screen: {from: large, console: true}\n"))
+    options = {"servers": on.broker.url}
+    shown = []
+
+    def show(name: str, rows: DataFrame) -> None:
+        shown.append(name)
+        raise RuntimeError(failure)
+
+    queries = Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
+    with pytest.raises(PySparkException, match=failure):
+        follow(queries.start_all(), queries.start)
+    assert (len(shown) > 1) == (failure == TOO_LATE)
     assert on.spark.streams.active == []
 
 

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.cli.output import say
@@ -14,28 +14,39 @@ from headrace.cli.output import say
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from headrace.spark.progress import Progress
+    from headrace.spark.progress import Meter, Progress
 
 REPORT_SECONDS = 2.0
 POLL_SECONDS = 0.2
+TOO_BUSY = "Spark did not wait for a Python process on this busy machine; starting the query again"
 
 
-def follow(queries: Mapping[str, StreamingQuery]) -> dict[str, Progress]:
+def follow(
+    started: Mapping[str, StreamingQuery], start_again: Callable[[str], StreamingQuery]
+) -> dict[str, Progress]:
     """Report until all queries have ended, one has failed, or Ctrl-C; then none of them runs any more.
 
-    Returns how far each of them came. Raises what ended the one that failed.
+    One that failed only because the machine was busy (see `spark/start.py`) is started again. Returns how far
+    each of them came. Raises what ended the one that failed.
     """
     from headrace.spark.progress import Meter
 
+    queries = dict(started)
     meters = {name: Meter(query) for name, query in queries.items()}
     reports = Reports(many=len(queries) > 1)
+    restarts = Restarts()
     with _interrupts() as interrupted:
         try:
             while not interrupted.wait(POLL_SECONDS):
                 reports.show({name: meter.read() for name, meter in meters.items()})
-                failed = [query for query in queries.values() if not query.isActive and query.exception()]
-                if failed or not any(query.isActive for query in queries.values()):
+                over = [name for name, query in queries.items() if not query.isActive]
+                again = [name for name in over if restarts.wanted(meters[name])]
+                failed = [name for name in over if name not in again and queries[name].exception()]
+                if failed or len(over) - len(again) == len(queries):
                     break
+                for name in again:
+                    say(f"{name}: {TOO_BUSY}")
+                    queries[name] = meters[name].query = start_again(name)
         finally:
             for query in queries.values():
                 query.stop()
@@ -61,6 +72,22 @@ class Reports:
             if now != self._shown.get(name) and now.batch >= 0:
                 self._shown[name] = now
                 say(f"{name}: {now}" if self._many else str(now))
+
+
+class Restarts:
+    """Which queries to start again: those that came too late, unless they do so time after time."""
+
+    def __init__(self) -> None:
+        self._fruitless: dict[tuple[Meter, int], int] = {}
+
+    def wanted(self, meter: Meter) -> bool:
+        from headrace.spark.start import ATTEMPTS, came_too_late
+
+        if not came_too_late(meter.query):
+            return False
+        at = meter, meter.progress.batch
+        self._fruitless[at] = self._fruitless.get(at, 0) + 1
+        return self._fruitless[at] < ATTEMPTS
 
 
 @contextlib.contextmanager

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from headrace.cli.arguments import Seconds, Target, connection_options
 from headrace.cli.follow import follow
 from headrace.cli.output import plural, say
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 EPILOG = """\b
 Examples:
@@ -100,8 +104,12 @@ def land(
     )
     with spark_for_command(f"headrace land {stream}", master, SETTINGS) as spark:
         query = start_landing(spark, landing, once=once)
+
+        def start_again(name: str) -> StreamingQuery:
+            return start_landing(spark, landing, once=once)
+
         say(f"landing {stream} in {directory}" + ("" if once else "; Ctrl-C stops"))
         began = time.monotonic()
-        progress = follow({stream: query})[stream]
+        progress = follow({stream: query}, start_again)[stream]
         seconds = time.monotonic() - began
         say(f"{plural(progress.rows, 'row')} landed in {seconds:.1f} s, {progress.lag:,} behind")

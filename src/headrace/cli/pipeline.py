@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.arguments import Target, split_servers
 from headrace.cli.output import plural, say
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headrace.cli.arguments import Target
     from headrace.spark.pipeline.specification import Pipeline
 
 CONSOLE_ROWS = 20
+
+
+def server_override(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The URLs, or none: then those of the file."""
+    return () if value is None else split_servers(ctx, param, value)
+
 
 EPILOG = """\b
 Examples:
   headrace pipeline check shop.yml
   headrace pipeline run shop.yml
   headrace pipeline run shop.yml --once
+  headrace pipeline run shop.yml --server nats://10.0.0.7:4222
 
 Start it again, and it goes on where it was. docs/spark.md says what stands in the file.
 """
@@ -56,19 +63,26 @@ def check(file: Path, quick: bool) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
 @click.option("--master", metavar="MASTER", help="Spark master; wins over that of the file.")
-def run(file: Path, once: bool, master: str | None) -> None:
+@click.option(
+    "--server",
+    "-s",
+    metavar="URL",
+    callback=server_override,
+    help="Where the streams are, several URLs with commas between; wins over that of the file.",
+)
+def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> None:
     """Run a pipeline until Ctrl-C or, with --once, until all is processed."""
     from headrace.cli.follow import follow
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS
     from headrace.spark.pipeline.plan import build_views, import_functions
     from headrace.spark.pipeline.reading import read_pipeline
-    from headrace.spark.pipeline.run import start_queries
+    from headrace.spark.pipeline.run import Queries
     from headrace.spark.pipeline.streams import check_streams, make_streams
 
     found = read_pipeline(file)
     import_functions(found)
-    with _server(found) as target:
+    with _server(found, server) as target:
         with connected(target) as client:
             for name in make_streams(client, found):
                 say(f"made the stream {name}")
@@ -78,22 +92,22 @@ def run(file: Path, once: bool, master: str | None) -> None:
         options = source_options(target)
         with spark_for_command(f"headrace pipeline {found.name}", master or found.master, settings) as spark:
             views = build_views(spark, found, options)
-            queries = start_queries(spark, found, views, options, _show, once=once)
-            say(f"running {', '.join(queries)}" + ("" if once else "; Ctrl-C stops"))
-            for name, progress in follow(queries).items():
+            queries = Queries(spark, found, views, options, _show, once=once)
+            started = queries.start_all()
+            say(f"running {', '.join(started)}" + ("" if once else "; Ctrl-C stops"))
+            for name, progress in follow(started, queries.start).items():
                 say(f"{name}: {plural(progress.rows, 'row')} read, {progress.lag:,} behind")
 
 
 @contextmanager
-def _server(found: Pipeline) -> Iterator[Target]:
-    """Where the streams are; a server of our own is stopped at the end."""
-    from headrace.cli.arguments import Target
+def _server(found: Pipeline, given: tuple[str, ...]) -> Iterator[Target]:
+    """Where the streams are, unless it is given; a server of our own is stopped at the end."""
     from headrace.cli.embedded import embedded_server
 
     spec = found.server
-    if not spec.embedded:
+    if given or not spec.embedded:
         yield Target(
-            servers=spec.urls,
+            servers=given or spec.urls,
             user=spec.user or None,
             password=spec.password or None,
             token=spec.token or None,

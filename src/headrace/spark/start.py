@@ -4,6 +4,10 @@ For each query Spark starts a Python process that asks our source for offsets, a
 hello, a number that no setting changes. Several of them at once, while Java is still warming up, may take
 longer on a small machine, and the query fails before it has begun. So one is up before the next is started,
 and one that failed in this way is started again: nothing has happened yet.
+
+A query whose sink is ours needs such a process for every batch, so that a busy moment can end it later, too.
+`came_too_late` tells this from a failure that would come back; whoever follows the query starts it again, and
+its checkpoint sees to the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +32,12 @@ def start_query(writer: DataStreamWriter) -> StreamingQuery:
         query = writer.start()
         while query.isActive and query.status["message"] == STARTING:
             time.sleep(POLL_SECONDS)
-        failure = None if query.isActive else query.exception()
-        if failure is None or TOO_LATE not in str(failure) or attempt == ATTEMPTS - 1:
+        if not came_too_late(query) or attempt == ATTEMPTS - 1:
             break
     return query
+
+
+def came_too_late(query: StreamingQuery) -> bool:
+    """Whether it ended because a Python process did not start within Spark's 10 seconds."""
+    failure = None if query.isActive else query.exception()
+    return failure is not None and TOO_LATE in str(failure)

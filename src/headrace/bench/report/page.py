@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no picture from anywhere."""
+"""The report as one HTML page (`markup` has its pieces)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from html import escape
 
 from headrace.bench.report import charts, tables
 from headrace.bench.report.content import Content
-from headrace.bench.report.plot import Plot, draw
-from headrace.bench.report.style import STYLE
+from headrace.bench.report.markup import document, figures, section, table
+from headrace.bench.report.plot import Plot
 from headrace.bench.report.tables import Table
 
 NO_CHART = "No saved run has figures for this."
@@ -50,19 +50,13 @@ def html(content: Content) -> str:
     palette = charts.Palette(content)
     said, *warnings = tables.comparison(content)
     parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<link rel="icon" href="data:,">',
-        f"<title>Benchmark report</title><style>{STYLE}</style></head><body>",
-        "<h1>Benchmark report</h1>",
         f'<p class="soft">{escape(said)}</p>',
         *(f'<p class="warning">{escape(warning)}</p>' for warning in warnings),
-        *_section(
+        *section(
             "Summary",
             "Over all runs of the same work: spread is highest minus lowest, as a share of the median.",
         ),
-        _table(tables.summaries(content)),
+        table(tables.summaries(content)),
         *(part for title, text, kind in CHARTS for part in _charts(title, text, kind(content, palette))),
         *_optional("Latencies", "The median of its runs for each percentile.", tables.latencies(content)),
         *_optional(
@@ -71,40 +65,16 @@ def html(content: Content) -> str:
             "so this is a reference, not a comparison.",
             tables.beside_seeds(content),
         ),
-        *_section("Runs", "Everything that was compared."),
-        f"<details><summary>All runs ({len(content.runs)})</summary>{_table(tables.runs(content))}</details>",
-        "</body></html>",
+        *section("Runs", "Everything that was compared."),
+        f"<details><summary>All runs ({len(content.runs)})</summary>{table(tables.runs(content))}</details>",
     ]
-    return "\n".join(parts) + "\n"
-
-
-def _section(title: str, text: str) -> Iterable[str]:
-    return f"<h2>{escape(title)}</h2>", f'<p class="soft">{escape(text)}</p>'
+    return document("Benchmark report", parts)
 
 
 def _charts(title: str, text: str, plots: list[Plot]) -> Iterable[str]:
-    yield from _section(title, text)
-    if not plots:
-        yield f"<p>{NO_CHART}</p>"
-        return
-    yield '<div class="charts">'
-    for plot in plots:
-        yield f"<figure><figcaption>{escape(plot.title)}</figcaption>{draw(plot)}</figure>"
-    yield "</div>"
+    yield from section(title, text)
+    yield from figures(plots) if plots else [f"<p>{NO_CHART}</p>"]
 
 
-def _optional(title: str, text: str, table: Table) -> Iterable[str]:
-    return [*_section(title, text), _table(table)] if table.rows else []
-
-
-def _table(table: Table) -> str:
-    def row(cells: Iterable[str], tag: str) -> str:
-        marks = ["" if place < table.texts else ' class="figure"' for place in range(len(table.head))]
-        inside = "".join(
-            f"<{tag}{mark}>{escape(cell)}</{tag}>" for cell, mark in zip(cells, marks, strict=True)
-        )
-        return f"<tr>{inside}</tr>"
-
-    body = "\n".join(row(cells, "td") for cells in table.rows)
-    head = row(table.head, "th")
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+def _optional(title: str, text: str, content: Table) -> Iterable[str]:
+    return [*section(title, text), table(content)] if content.rows else []

@@ -1,4 +1,4 @@
-"""A line chart as SVG: scales, axes, points with their spread, direct labels, reference lines.
+"""A line chart as SVG: scales, axes, points with their spread, direct labels, reference lines, marks.
 
 Colours and fonts come from the page's style sheet, so that charts follow its light and dark mode. Numbers
 are in the units of the view box; the page scales it to the width that there is.
@@ -57,6 +57,16 @@ class Series:
     """May have two lines."""
     colour: int
     points: Sequence[Point]
+    dots: bool = True
+    """Off for lines of so many points that their dots would touch."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment or place on the x axis where something happened, as an upright line."""
+
+    x: float
+    label: str
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,7 @@ class Plot:
     y: Axis
     series: Sequence[Series]
     references: Sequence[Reference] = ()
+    marks: Sequence[Mark] = ()
 
 
 def log_axis(values: Iterable[float], label: str, show: Format) -> Axis:
@@ -116,6 +127,7 @@ def draw(plot: Plot) -> str:
         *_draw_y_axis(plot.y),
         *_draw_x_axis(plot.x),
         *_draw_references(plot),
+        *_draw_marks(plot),
         *(part for series in plot.series for part in _draw_series(plot, series)),
         *_draw_names(plot),
         "</svg>",
@@ -168,6 +180,21 @@ def _draw_references(plot: Plot) -> list[str]:
     return parts
 
 
+def _draw_marks(plot: Plot) -> list[str]:
+    """Upright lines; their labels stand above the plot, each where the one before it leaves room."""
+    parts = []
+    free_from = 0.0
+    for mark in sorted(plot.marks, key=lambda mark: mark.x):
+        x = plot.x.place(mark.x, LEFT, PLOT_RIGHT)
+        start = max(x - len(mark.label) * CHARACTER / 2, free_from)
+        free_from = start + (len(mark.label) + 1) * CHARACTER
+        parts += [
+            _line(x, PLOT_BOTTOM, x, TOP, "mark"),
+            _text(start, TOP - 4, mark.label, "mark"),
+        ]
+    return parts
+
+
 def _spots(plot: Plot, series: Series) -> list[tuple[float, float]]:
     """Positions along a line, close enough to each other to tell what a label would hide."""
     placed = [_place(plot, point.x, point.y) for point in series.points]
@@ -199,7 +226,7 @@ def _draw_series(plot: Plot, series: Series) -> list[str]:
             bottom, top = (_place(plot, point.x, end)[1] for end in (point.low, point.high))
             parts.append(_line(x, bottom, x, top, "spread"))
         parts.append(f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="11"/>')
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/></g>')
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/></g>' if series.dots else "</g>")
     return [*parts, "</g>"]
 
 

@@ -23,6 +23,8 @@ svg text { font-size: 12px; fill: var(--soft); }
 .grid { stroke: var(--line); stroke-width: .7; }
 .base { stroke: var(--soft); stroke-width: 1; }
 line.reference { stroke: var(--soft); stroke-width: 1.3; stroke-dasharray: 5 4; }
+line.mark { stroke: var(--c4); stroke-width: 1.3; }
+svg text.mark { fill: var(--c4); font-weight: 600; }
 text.reference, text.name { paint-order: stroke;
   stroke: var(--page); stroke-width: 4px; stroke-linejoin: round; }
 svg text.name { font-weight: 600; fill: var(--colour); }

@@ -20,61 +20,67 @@ Show = Callable[[str, "DataFrame"], None]
 """Shows the rows of a batch of a sink on the screen."""
 
 
-def start_queries(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    views: Views,
-    options: Mapping[str, str],
-    show: Show,
-    *,
-    once: bool = False,
-) -> dict[str, StreamingQuery]:
-    """Start a query for each sink. If one cannot start, those that have are stopped.
+class Queries:
+    """The queries of a pipeline, to be started. With `once`, they end when they have processed what is there
+    now."""
 
-    With `once`, all of them end when they have processed what is there now.
-    """
-    from pyspark.errors import PySparkException
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        views: Views,
+        options: Mapping[str, str],
+        show: Show,
+        *,
+        once: bool = False,
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._views = views
+        self._options = options
+        self._show = show
+        self._once = once
+        self._sinks = {sink.name: sink for sink in pipeline.sinks}
 
-    queries: dict[str, StreamingQuery] = {}
-    try:
-        for sink in pipeline.sinks:
-            try:
-                writer = _writer(spark, pipeline, sink, views[sink.view], options, show)
-                trigger = _trigger(ONCE if once else sink.trigger)
-                queries[sink.name] = start_query(writer.trigger(**trigger))
-            except PySparkException as error:
-                sink.node.fail(" ".join(reason_of(error).split()))
-    except BaseException:
-        for query in queries.values():
-            query.stop()
-        raise
-    return queries
+    def start_all(self) -> dict[str, StreamingQuery]:
+        """One query for each sink. If one cannot start, those that have are stopped."""
+        queries: dict[str, StreamingQuery] = {}
+        try:
+            for name in self._sinks:
+                queries[name] = self.start(name)
+        except BaseException:
+            for query in queries.values():
+                query.stop()
+            raise
+        return queries
 
+    def start(self, name: str) -> StreamingQuery:
+        """The query of one sink, for the first time or again: it goes on where its checkpoint is."""
+        from pyspark.errors import PySparkException
 
-def _writer(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    sink: SinkSpec,
-    rows: DataFrame,
-    options: Mapping[str, str],
-    show: Show,
-) -> DataStreamWriter:
-    writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode)
-    writer = writer.option("checkpointLocation", f"{pipeline.checkpoint}/{sink.name}")
-    if sink.table:
-        table = Table(
-            spark,
-            sink.table,
-            origin=f"the sink {sink.name} of the pipeline {pipeline.name}",
-            partition_by=sink.partition_by,
-            compact_after=sink.compact_after,
-        )
-        return writer.foreachBatch(table.write_batch)
-    if sink.console:
-        return writer.foreachBatch(lambda batch, number: show(sink.name, batch))
-    given = {"subject": sink.subject, "stream": sink.stream}
-    writer = writer.format("nats").options(**options)
-    return writer.options(**{name: value for name, value in given.items() if value})
+        sink = self._sinks[name]
+        try:
+            return start_query(self._writer(sink).trigger(**_trigger(ONCE if self._once else sink.trigger)))
+        except PySparkException as error:
+            sink.node.fail(" ".join(reason_of(error).split()))
+
+    def _writer(self, sink: SinkSpec) -> DataStreamWriter:
+        writer = self._views[sink.view].writeStream.queryName(sink.name).outputMode(sink.mode)
+        writer = writer.option("checkpointLocation", f"{self._pipeline.checkpoint}/{sink.name}")
+        if sink.table:
+            table = Table(
+                self._spark,
+                sink.table,
+                origin=f"the sink {sink.name} of the pipeline {self._pipeline.name}",
+                partition_by=sink.partition_by,
+                compact_after=sink.compact_after,
+            )
+            return writer.foreachBatch(table.write_batch)
+        if sink.console:
+            return writer.foreachBatch(lambda batch, number: self._show(sink.name, batch))
+        given = {"subject": sink.subject, "stream": sink.stream}
+        writer = writer.format("nats").options(**self._options)
+        return writer.options(**{name: value for name, value in given.items() if value})
 
 
 def _trigger(trigger: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Examples; a package so that `python -m examples.demo` finds its parts."""
