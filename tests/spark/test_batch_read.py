@@ -189,6 +189,15 @@ def test_a_start_beyond_the_end_is_told(on: Nats) -> None:
     )
 
 
+def test_an_end_beyond_the_end_is_told_unless_messages_may_be_missing(on: Nats) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", list("01"))
+    offsets = json.dumps({stream: 5})
+    told = reason(lambda: on.read(stream, endingOffsets=offsets).count())
+    assert told.startswith(f"the stream {stream} ends at 2, but reading is to end before 5; the highest end")
+    assert texts(on.read(stream, endingOffsets=offsets, failOnDataLoss=False)) == ["0", "1"]
+
+
 def test_an_unreachable_server_is_told(on: Nats) -> None:
     rows = on.spark.read.format("nats").options(servers="nats://127.0.0.1:1", stream="S").load()
     assert "127.0.0.1:1" in reason(rows.count)
