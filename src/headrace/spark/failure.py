@@ -35,7 +35,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
 )
-_CAUSE = re.compile(r"^\s*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ def start_queries(
 
     With `once`, all of them end when they have processed what is there now.
     """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     queries: dict[str, StreamingQuery] = {}
@@ -42,7 +43,7 @@ def start_queries(
                 writer = _writer(spark, pipeline, sink, views[sink.view], options, show)
                 trigger = _trigger(ONCE if once else sink.trigger)
                 queries[sink.name] = start_query(writer.trigger(**trigger))
-            except PySparkException as error:
+            except (PySparkException, Py4JJavaError) as error:
                 sink.node.fail(" ".join(reason_of(error).split()))
     except BaseException:
         for query in queries.values():
