@@ -10,6 +10,20 @@ import json
 import sys
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+ATTEMPTS = 5
+
+
+def finish(writer: DataStreamWriter) -> None:
+    """Again if Spark did not wait long enough for a Python process, as headrace.spark.start does."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            writer.start().awaitTermination()
+            return
+        except Exception as error:
+            if "failed to connect back" not in str(error) or attempt == ATTEMPTS:
+                raise
 
 
 def main(remote: str, servers: str, directory: str) -> None:
@@ -33,8 +47,8 @@ def main(remote: str, servers: str, directory: str) -> None:
     to_table = rows.writeStream.format("parquet").option("path", f"{directory}/table")
     to_stream = rows.select("data").writeStream.format("nats").options(servers=servers, subject="TO.a")
     for name, writer in ("table", to_table), ("stream", to_stream):
-        writer = writer.option("checkpointLocation", f"{directory}/state/{name}")
-        writer.trigger(availableNow=True).start().awaitTermination()
+        checkpointed = writer.option("checkpointLocation", f"{directory}/state/{name}")
+        finish(checkpointed.trigger(availableNow=True))
     found["table"] = spark.read.parquet(f"{directory}/table").count()
     found["stream"] = read("TO")
     spark.sql(f"CREATE TEMPORARY VIEW messages USING nats OPTIONS (servers '{servers}', stream 'TO')")
