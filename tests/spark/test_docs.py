@@ -100,7 +100,7 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
         ]
 
     start, copy, job, *connect = shown("python")
-    assert all("onnect" in block for block in connect)
+    assert all("remote(" in block or "SparkConnectPlugin" in block for block in connect)
     names: dict[str, Any] = {}
     exec(start, names)
     assert "orders.eu|" in capsys.readouterr().out

@@ -26,9 +26,10 @@ class StreamCheck:
 
     def __call__(self, subjects: Any) -> None:
         """One subject, or a column of them. Raises DataSourceError for one that the stream does not take."""
-        different = (
-            [subjects] if isinstance(subjects, str) else compute.unique(subjects).slice(0, MOST_SUBJECTS)
-        )
+        if isinstance(subjects, str):
+            different = [subjects]
+        else:
+            different = compute.unique(subjects).slice(0, MOST_SUBJECTS).to_pylist()
         for subject in different:
             if not any(matches(subject, pattern) for pattern in self._patterns):
                 raise DataSourceError(
