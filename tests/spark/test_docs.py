@@ -95,8 +95,7 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
         # Where no server is named, it is the one on this machine's usual port.
         server = f'.format("nats").option("servers", "{on.broker.url}")'
         return [
-            block if on.broker.url in block else block.replace('.format("nats")', server, 1)
-            for block in blocks
+            block if on.broker.url in block else block.replace('.format("nats")', server) for block in blocks
         ]
 
     start, copy, job, *connect = shown("python")
