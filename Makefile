@@ -50,8 +50,9 @@ format: $(READY)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## headrace beside nats-server, alternating rounds, as ratios
+bench: $(READY)  ## headrace beside nats-server, alternating rounds, as ratios; then Spark
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.spark
 
 bench-long: $(READY)  ## the same with ten million stored messages (minutes)
 	$(BIN)/python -m benchmarks --long

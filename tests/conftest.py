@@ -19,6 +19,10 @@ def spark() -> Iterator[SparkSession]:
     settings = {
         "spark.sql.shuffle.partitions": "1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # It is a server of Spark Connect as well, on a port of its own: see tests/spark/test_connect.py.
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
     }
     session = spark_session("headrace tests", master="local[2]", settings=settings)
     yield session

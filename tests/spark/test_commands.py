@@ -15,6 +15,7 @@ from headrace.cli.sql import WRITERS
 from headrace.client import Client
 from tests.cli import commands
 from tests.cli.commands import assert_one_error_line, run, started
+from tests.servers import running_server
 from tests.spark.conftest import Broker, Nats, server_kinds
 
 pytestmark = pytest.mark.timeout(300)
@@ -128,6 +129,38 @@ def test_an_unknown_stream_is_told(broker: Broker, tmp_path: Path) -> None:
     done = run("land", "NOWHERE", "--to", str(tmp_path / "table"), "-s", broker.url)
     assert_one_error_line(done, "NOWHERE", "there is no such stream")
     assert not (tmp_path / "table").exists()
+
+
+@LAST
+@pytest.mark.parametrize("start", ["0", "never", "3", "²"])
+def test_a_start_that_is_none_or_beyond_the_end_is_told(broker: Broker, tmp_path: Path, start: str) -> None:
+    stream = broker.make_stream()
+    broker.publish(f"{stream}.a", ["a"])
+    done = run("land", stream, "--to", str(tmp_path / "table"), "-s", broker.url, "--start", start)
+    assert_one_error_line(done, "--start", code=2)
+    assert not (tmp_path / "table").exists()
+
+
+@LAST
+def test_wrong_credentials_are_told(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "shop.yml").write_text(PIPELINE)
+    with running_server(broker.server.kind, config="authorization { user: a, password: b }") as server:
+        address = f"nats://a:wrong@{server.host}:{server.port}"
+        file = tmp_path / "shop.yml"
+        file.write_text(PIPELINE.replace("server: embedded", f"server: {address}"))
+        for command in ["sql", "SELECT 1", "-s", address], ["land", "S", "--to", "nowhere", "-s", address]:
+            assert_one_error_line(run(*command), "does not accept these credentials")
+        assert_one_error_line(run("pipeline", "run", str(file)), "does not accept these credentials")
+    assert not Path("nowhere").exists()
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    path = tmp_path / "shop.yml"
+    path.write_text(PIPELINE.replace("server: embedded", "server: {embedded: true, store: letter/streams}"))
+    assert_one_error_line(run("pipeline", "run", str(path)), "letter/streams", "Not a directory")
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
-"""docs/spark.md lists every option with its default, and no other; its pipeline is a valid one."""
+"""docs/spark.md: every option with its default, and no other; examples that run; a pipeline that is valid."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from headrace.spark.options import BY_NAME, OPTIONS, Use
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.session import SETTINGS
+from headrace.spark.start import ATTEMPTS, TOO_LATE
+from tests.spark.conftest import Nats, server_kinds
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 USES = {"all": Use.ALL, "read": Use.READ, "batch": Use.BATCH, "stream": Use.STREAM, "write": Use.SINK}
@@ -55,3 +59,56 @@ def test_the_pipeline_that_is_shown_is_valid(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(shown[0])
     found = read_pipeline(tmp_path / "shop.yml")
     assert [sink.name for sink in found.sinks] == ["raw", "revenue", "alerts", "screen"]
+
+
+def run_to_the_end(block: str, names: dict[str, Any]) -> None:
+    """An example that starts a query; again if Spark did not wait long enough for a Python process."""
+    for attempt in range(1, ATTEMPTS + 1):
+        exec(block, names)
+        try:
+            names["query"].processAllAvailable()
+            return
+        except StreamingQueryException as failure:
+            if TOO_LATE not in str(failure) or attempt == ATTEMPTS:
+                raise
+        finally:
+            names["query"].stop()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
+def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixture[str]) -> None:
+    """But for addresses and directories. Those of Connect are what test_connect.py does."""
+    on.broker.make_stream(["orders.>"], name="ORDERS")
+    on.broker.make_stream(["copy.>"], name="COPIES")
+    on.broker.publish("orders.eu", ["one", "two"])
+    places = {
+        "nats://10.0.0.7:4222": on.broker.url,
+        "state/copy": str(on.directory / "state"),
+        "hdfs:///": f"{on.directory}/",
+    }
+
+    def shown(language: str) -> list[str]:
+        blocks = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+        for place, here in places.items():
+            blocks = [block.replace(place, here) for block in blocks]
+        # Where no server is named, it is the one on this machine's usual port.
+        server = f'.format("nats").option("servers", "{on.broker.url}")'
+        return [
+            block if on.broker.url in block else block.replace('.format("nats")', server) for block in blocks
+        ]
+
+    start, copy, job, *connect = shown("python")
+    assert all("remote(" in block or "SparkConnectPlugin" in block for block in connect)
+    names: dict[str, Any] = {}
+    exec(start, names)
+    assert "orders.eu|" in capsys.readouterr().out
+    run_to_the_end(copy, names)
+    assert [message.data for message in on.broker.messages("COPIES")] == [b"one", b"two"]
+    exec(job, {})
+    counts = on.spark.read.parquet(str(on.directory / "tables" / "orders_by_subject")).collect()
+    assert [tuple(row) for row in counts] == [("orders.eu", 2)]
+    (sql,) = shown("sql")
+    make, count = (statement for statement in sql.split(";") if statement.strip())
+    on.spark.sql(make)
+    assert on.spark.sql(count).collect()[0][1] == 2

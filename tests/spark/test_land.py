@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from headrace.errors import UsageError
+from headrace.spark.failure import SparkError
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.compaction import Compaction
 from headrace.spark.table.files import Files
@@ -134,6 +135,13 @@ def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None
     (on.directory / "full" / "letters.txt").write_text("dear")
     with pytest.raises(UsageError, match="holds files that are not of this table"):
         Table(on.spark, str(on.directory / "full"), origin="the stream A")
+
+
+def test_a_directory_that_cannot_be_written_is_told(on: Nats) -> None:
+    (on.directory / "letter").write_text("dear")
+    with pytest.raises(SparkError, match=r"cannot write to the directory .*letter/table: ") as raised:
+        Table(on.spark, str(on.directory / "letter" / "table"), origin="the stream A")
+    assert "choose another directory" in raised.value.hint
 
 
 def test_a_table_whose_checkpoint_was_removed_is_refused(on: Nats) -> None:

@@ -33,6 +33,9 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
         ),
         ({"startingTimestamp": "0", "startingOffsets": "latest"}, "are both given; leave one of them out"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
+        ({"startingTimestamp": "9" * 17}, "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z"),
+        ({"startingTimestamp": "-5"}, "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z"),
+        ({"subject": "a.*,*.b"}, "`subject` has a.* and *.b, and some subjects match both; read with one"),
         ({"subject": "a..b"}, "`subject` 'a..b' is none; tokens with dots between"),
         ({"minPartitions": "0"}, "`minPartitions` must be a whole number, 1 or more, not '0'"),
         ({"includeHeaders": "yes"}, "`includeHeaders` must be true or false, not 'yes'"),
@@ -72,6 +75,10 @@ def test_a_missing_stream_is_told() -> None:
 
 def test_a_wrong_password_is_not_repeated() -> None:
     assert "secret" not in repr(read(**{"nats.password": "secret", "nats.token": "secret"}))
+
+
+def test_a_subject_that_another_one_covers_is_not_asked_for() -> None:
+    assert read_options({"stream": "S", "subject": "a.b,a.>,c"}, Use.BATCH).subjects == ("a.>", "c")
 
 
 def test_the_path_of_load_is_the_stream() -> None:

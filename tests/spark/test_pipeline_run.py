@@ -201,6 +201,18 @@ def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) 
     assert on.spark.streams.active == []
 
 
+def test_a_checkpoint_that_cannot_be_written_is_told_with_the_line_of_its_sink(on: Nats) -> None:
+    stream = on.broker.make_stream()
+    (on.directory / "letter").write_text("dear")
+    text = FILE.replace("checkpoint: state", "checkpoint: letter/state")
+    found = write_pipeline(on, stream, text[: text.index("  raw:")] + text[text.index("  screen:") :])
+    views = build_views(on.spark, found, {"servers": on.broker.url})
+    with pytest.raises(ConfigError, match=r"letter") as raised:
+        start_queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None)
+    assert raised.value.line == text[: text.index("  raw:")].count("\n") + 1
+    assert "\n" not in str(raised.value)
+
+
 # Views for SQL
 
 

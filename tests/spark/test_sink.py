@@ -140,6 +140,16 @@ def test_a_stream_that_refuses_is_told(on: Nats) -> None:
     assert "maximum messages exceeded" in told
 
 
+def test_subjects_that_the_wanted_stream_does_not_take_are_told_before_anything_is_written(on: Nats) -> None:
+    wanted, other = on.broker.make_stream(), on.broker.make_stream()
+    rows = on.spark.sql(
+        f"SELECT 'x' AS data, s.subject FROM VALUES ('{wanted}.a'), ('{other}.a') AS s(subject)"
+    )
+    told = reason(lambda: write(on, rows.coalesce(1), stream=wanted))
+    assert told == f"the stream {wanted} does not take the subject {other}.a; it takes {wanted}.>"
+    assert (on.broker.state(wanted).messages, on.broker.state(other).messages) == (0, 0)
+
+
 def test_to_overwrite_is_refused(on: Nats) -> None:
     writer = on.spark.sql("SELECT 'x' AS data").write.format("nats").mode("overwrite")
     told = reason(lambda: writer.options(servers=on.broker.url, subject="a").save())

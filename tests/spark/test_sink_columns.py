@@ -70,6 +70,12 @@ def test_a_null_where_there_must_be_a_value_is_told(name: str) -> None:
         messages(pa.record_batch(columns))
 
 
+def test_an_empty_message_id_is_told() -> None:
+    columns = {"data": pa.array([b"", b""]), "msgId": pa.array(["1", ""])}
+    with pytest.raises(DataSourceError, match="the column `msgId` is empty in row 1"):
+        messages(pa.record_batch(columns), "s")
+
+
 def test_headers_may_be_a_map_or_pairs_or_null() -> None:
     pairs = pa.array([[{"key": "A", "value": "1"}], None, []], HEADERS)
     as_map = pa.array([[("A", "1")], None, []], pa.map_(pa.string(), pa.string()))
@@ -93,8 +99,10 @@ def test_no_headers_at_all_cost_nothing() -> None:
     assert messages(batch, "s").headers is None
 
 
-def test_the_message_id_of_a_copied_message_is_left_behind() -> None:
-    headers = pa.array([[{"key": "Nats-Msg-Id", "value": "1"}, {"key": "A", "value": "2"}]], HEADERS)
+def test_what_a_copied_message_once_asked_for_is_left_behind() -> None:
+    instructions = ["Nats-Msg-Id", "Nats-Expected-Stream", "Nats-Batch-Id"]
+    pairs = [{"key": key, "value": "1"} for key in instructions]
+    headers = pa.array([[*pairs, {"key": "A", "value": "2"}]], HEADERS)
     found = messages(pa.record_batch({"data": pa.array([b""]), "headers": headers}), "s")
     assert found.headers.to_pylist() == [[{"key": "A", "value": "2"}]]
 

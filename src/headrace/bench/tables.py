@@ -12,7 +12,11 @@ NOISY_MACHINE_SHARE = 0.1
 
 
 def text_table(results: Sequence[Result], servers: Sequence[str]) -> str:
-    rows = _cells(results, servers)
+    return text_table_of(_cells(results, servers))
+
+
+def text_table_of(rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns; the first row is the head."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -112,7 +116,7 @@ def _cells(results: Sequence[Result], servers: Sequence[str]) -> list[list[str]]
     body = [
         [
             result.row.name,
-            *(_figure(result.summary(server), result.row.workload.unit) for server in servers),
+            *(figure(result.summary(server), result.row.workload.unit) for server in servers),
             *(_ratio(result, server, reference) for server in others),
             _each(f"{_median(result, server, _generator_share):.0%}" for server in servers),
             _each(_server_cpu(result, server) for server in servers) + " s",
@@ -125,7 +129,7 @@ def _cells(results: Sequence[Result], servers: Sequence[str]) -> list[list[str]]
     return [[*head, "generator CPU", "server CPU", "peak RSS"], *body]
 
 
-def _figure(summary: Summary, unit: str) -> str:
+def figure(summary: Summary, unit: str) -> str:
     """`1.05 M/s (0.98 to 1.11)`: the spread in the same scale as the median."""
     steps = ((1e6, "M"), (1e3, "k")) if unit.endswith("/s") else ()
     scale, letter = next((step for step in steps if summary.median >= step[0]), (1.0, ""))

@@ -25,7 +25,13 @@ def embedded_server(store: str, port: int = -1) -> Iterator[str]:
     It is a process of its own, so that Ctrl-C lets the command end first, and a crash of one is not that of
     the other.
     """
-    Path(store).mkdir(parents=True, exist_ok=True)
+    try:
+        Path(store).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the embedded server cannot keep its streams in {store}: {error.strerror}",
+            hint="name another directory: server: {embedded: true, store: DIR}",
+        ) from None
     with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
         log = Path(directory, "log")
         command = [sys.executable, "-m", "headrace.cli.nats_server", "-a", "127.0.0.1", "-p", str(port)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -85,19 +86,20 @@ def land(
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS, Landing, start_landing
 
-    if start not in ("earliest", "latest"):
-        if not start.isdecimal() or int(start) < 1:
-            raise click.UsageError("--start is earliest, latest or a sequence, 1 or more")
-        start = f'{{"{stream}": {start}}}'
-    with connected(target) as client:
-        client.stream_info(stream)  # what can be wrong is better told before Spark starts
+    first = int(start) if start.isascii() and start.isdecimal() else start
+    if first == 0 or (isinstance(first, str) and first not in ("earliest", "latest")):
+        raise click.UsageError("--start is earliest, latest or a sequence, 1 or more")
+    with connected(target) as client:  # what can be wrong is better told before Spark starts
+        end = client.stream_info(stream).last_seq + 1
+    if isinstance(first, int) and first > end:
+        raise click.UsageError(f"{stream} ends at {end - 1}: the highest --start is {end}, or latest")
     landing = Landing(
         stream=stream,
         directory=directory,
         options=source_options(target),
         partition_by=partition_by,
         text=text,
-        start=start,
+        start=first if isinstance(first, str) else json.dumps({stream: first}),
         rows_per_batch=rows_per_batch,
         compact_after=compact_after,
         every_seconds=every,

@@ -9,7 +9,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headrace.spark.connection import Streams
 from headrace.spark.failure import DataSourceError, telling
-from headrace.spark.offsets import Extent, Range, check_kept, resolve, wanted_start
+from headrace.spark.offsets import Extent, Range, resolve, wanted_start
+from headrace.spark.option_values import EARLIEST
 from headrace.spark.options import ReadOptions
 from headrace.spark.partitions import StreamPartition, count_parts, cut
 from headrace.spark.rows import read_rows
@@ -86,8 +87,11 @@ class BatchReader(DataSourceReader):
         if self.options.end_time is not None:
             return min(extent.end, self.streams.sequence_at(stream, self.options.end_time))
         wanted = wanted_start(self.options.end, stream)
-        if isinstance(wanted, int) and wanted <= extent.end:
-            return wanted
-        if isinstance(wanted, int):
-            return check_kept(stream, wanted, extent, fail_on_data_loss=self.options.fail_on_data_loss)
-        return extent.first if wanted == "earliest" else extent.end
+        if isinstance(wanted, str):
+            return extent.first if wanted == EARLIEST else extent.end
+        if wanted > extent.end and self.options.fail_on_data_loss:
+            raise DataSourceError(
+                f"the stream {stream} ends at {extent.last}, but reading is to end before {wanted}",
+                hint=f"the highest end is {extent.end}, or latest; or set failOnDataLoss to false",
+            )
+        return min(wanted, extent.end)

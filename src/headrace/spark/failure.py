@@ -2,13 +2,16 @@
 
 Our code runs in Python processes that Spark starts. What is raised there reaches the user inside a Java
 exception, as text: the traceback of the worker, whose last line is the name of the exception and its message.
-So an error that leaves the data source carries its hint in its message (`telling`), and a command that wants
-to say it in one line finds that last line again (`reason_of`).
+So an error that leaves the data source carries its hint in its message, and asks Spark to leave the traceback
+out (`telling`): in a notebook, the first line then says what is wrong. A command that wants to say nothing
+else finds that line again (`reason_of`).
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,11 +30,12 @@ class DataLossError(DataSourceError):
     """Messages that the query still had to read are no longer in the stream."""
 
 
+_OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
 )
-_CAUSE = re.compile(r"^\s*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
 
 
 @contextmanager
@@ -41,7 +45,19 @@ def telling() -> Iterator[None]:
         yield
     except HeadraceError as error:
         kind = type(error) if isinstance(error, DataSourceError) else DataSourceError
+        _leave_traceback_out()
         raise kind(in_one_line(error)) from None
+
+
+def _leave_traceback_out() -> None:
+    """Of what Spark's Python process, if this is one, is about to report.
+
+    Spark reads this variable when it reports an exception. The process ends right after that, so that the
+    tracebacks of a user's own functions are not touched. HEADRACE_TRACEBACK=1 keeps ours.
+    """
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if program and program.name.startswith("pyspark.") and not os.environ.get("HEADRACE_TRACEBACK"):
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
 def in_one_line(error: HeadraceError) -> str:
@@ -55,6 +71,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, HeadraceError):
         return in_one_line(error)
     text = str(error)
+    if ours := _OURS.search(text):
+        return ours[1].strip()
     raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
     if raised:
         return str(raised[0]).strip()  # in a worker; what follows is Java's way from there to here

@@ -11,6 +11,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
 NANOSECONDS_PER_MILLISECOND = 1_000_000
+YEAR_10000_MILLISECONDS = 253_402_300_800_000  # Python's times end before it
 
 Start = str | int
 """`earliest`, `latest`, or a sequence."""
@@ -102,14 +103,19 @@ def _read_start(stream: str, start: object) -> Start:
 
 def read_time(text: str) -> int:
     """Nanoseconds since 1970, from milliseconds since then (as Spark's Kafka source) or from ISO 8601."""
+    wanted = "must be a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
     try:
-        return int(text) * NANOSECONDS_PER_MILLISECOND
+        milliseconds = int(text)
     except ValueError:
         pass
+    else:
+        if not 0 <= milliseconds < YEAR_10000_MILLISECONDS:
+            raise ValueError(wanted)
+        return milliseconds * NANOSECONDS_PER_MILLISECOND
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("must be a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970") from None
+        raise ValueError(wanted) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000

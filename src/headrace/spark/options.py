@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from headrace.spark import option_values as values
 from headrace.spark.failure import DataSourceError
 from headrace.spark.option_values import EARLIEST, LATEST, Start
-from headrace.subjects.grammar import has_wildcard, is_valid_subject
+from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject, overlap
 
 DEFAULT_SERVERS = ("nats://127.0.0.1:4222",)
 DEFAULT_MAX_IN_FLIGHT = 4096
@@ -133,7 +134,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     return ReadOptions(
         connection=_connection(found),
         streams=streams,
-        subjects=found["subject"],
+        subjects=_apart(found["subject"]),
         start=found["startingOffsets"] or default_start,
         start_time=found["startingTimestamp"],
         end=found["endingOffsets"],
@@ -191,6 +192,22 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
                 hint="tokens with dots between, no blanks, `>` only at the end",
             )
     return found
+
+
+def _apart(subjects: tuple[str, ...]) -> tuple[str, ...]:
+    """Without those that others cover: a server does not take filters that overlap."""
+    kept = tuple(
+        subject
+        for subject in subjects
+        if not any(other != subject and is_subset(subject, other) for other in subjects)
+    )
+    for one, other in itertools.combinations(kept, 2):
+        if overlap(one, other):
+            raise DataSourceError(
+                f"`subject` has {one} and {other}, and some subjects match both",
+                hint="read with one that covers both, and choose rows with where()",
+            )
+    return kept
 
 
 def _suggestion(key: str) -> str:

@@ -26,6 +26,7 @@ from headrace.spark.failure import DataSourceError, telling
 from headrace.spark.message_ids import MessageIds, ids_of_batch, ids_of_write, new_write_id
 from headrace.spark.options import WriteOptions
 from headrace.spark.sink_columns import find_columns, messages_of
+from headrace.spark.stream_check import StreamCheck
 
 if TYPE_CHECKING:
     import pyarrow
@@ -59,12 +60,15 @@ class RowPublisher:
 
     def _publish_with_acks(self, client: Client, batches: Iterator[pyarrow.RecordBatch]) -> Written:
         ids = None if self.columns.message_id >= 0 else self._ids()
+        check = StreamCheck(client, self.options.stream) if self.options.stream else None
         publisher = client.publisher(stream=self.options.stream, max_in_flight=self.options.max_in_flight)
         rows = 0
         for batch in batches:
             if not batch.num_rows:
                 continue
             messages = messages_of(batch, self.columns, self.options.subject)
+            if check:
+                check(messages.subjects)
             if not rows and not self.write_id:
                 warn_if_short(client, messages.subjects)
             message_ids = ids.take(batch.num_rows) if ids else messages.message_ids

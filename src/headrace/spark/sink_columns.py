@@ -13,6 +13,7 @@ because it may be one of these, misspelt.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,9 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from headrace.spark.failure import DataSourceError
 
-MESSAGE_ID_HEADER = "Nats-Msg-Id"
+# What a publisher once asked the stream to do with the message, which is not for another stream to do again.
+# A stream that has others as its sources leaves out the same.
+NOT_COPIED = r"^(Nats-Msg-Id$|Nats-Expected-|Nats-Batch-)"
 IGNORED = {"stream", "seq", "timestamp"}
 HEADERS = pyarrow.list_(
     pyarrow.field(
@@ -105,15 +108,27 @@ def _fits_headers(kind: DataType) -> bool:
 
 
 def messages_of(batch: pyarrow.RecordBatch, columns: Columns, subject: str) -> Messages:
-    """The columns of a batch as they are published. Raises DataSourceError for a NULL subject or id."""
+    """The columns of a batch as they are published. Raises DataSourceError for a NULL subject or no id."""
     data = batch.column(columns.data)
     data = data.cast(pyarrow.binary()) if data.type != pyarrow.binary() else data
     return Messages(
         subjects=subject or _whole(batch.column(columns.subject), "subject"),
         data=compute.fill_null(data, b"") if data.null_count else data,
         headers=_headers(batch.column(columns.headers)) if columns.headers >= 0 else None,
-        message_ids=_whole(batch.column(columns.message_id), "msgId") if columns.message_id >= 0 else None,
+        message_ids=_ids(batch.column(columns.message_id)) if columns.message_id >= 0 else None,
     )
+
+
+def _ids(column: Any) -> Any:
+    """An empty id is none: the message would be stored again whenever it is written again."""
+    ids = _whole(column, "msgId")
+    row = compute.index(ids, "").as_py()
+    if row >= 0:
+        raise DataSourceError(
+            f"the column `msgId` is empty in row {row} of a batch",
+            hint="give every row an id, or leave it out",
+        )
+    return ids
 
 
 def _whole(column: Any, name: str) -> Any:
@@ -143,12 +158,13 @@ def _headers(column: Any) -> Any | None:
     pairs = lists.flatten()
     if not len(pairs):
         return None
-    if compute.any(compute.equal(pairs.field("key"), MESSAGE_ID_HEADER)).as_py():
-        return _without_message_id(lists)
+    if compute.any(compute.match_substring_regex(pairs.field("key"), NOT_COPIED)).as_py():
+        return _without_instructions(lists)
     return lists
 
 
-def _without_message_id(lists: Any) -> Any:
+def _without_instructions(lists: Any) -> Any:
     """A copy of a stream brings along the ids that its messages had there; here they get others."""
-    kept = [[pair for pair in pairs if pair["key"] != MESSAGE_ID_HEADER] for pairs in lists.to_pylist()]
+    left_out = re.compile(NOT_COPIED)
+    kept = [[pair for pair in pairs if not left_out.match(pair["key"] or "")] for pairs in lists.to_pylist()]
     return pyarrow.array(kept, HEADERS)

@@ -13,7 +13,14 @@ from headrace.spark.rows import SCHEMA, SCHEMA_WITHOUT_HEADERS
 from headrace.spark.sink import BatchWriter, StreamWriter
 from headrace.spark.stream_reader import StreamReader
 
-NAMES = ["subject", "data", "headers", "stream", "seq", "timestamp"]
+TYPES = {
+    "subject": "string",
+    "data": "binary",
+    "headers": "array<struct<key:string,value:string>>",
+    "stream": "string",
+    "seq": "bigint",
+    "timestamp": "timestamp",
+}
 
 
 class NatsDataSource(DataSource):
@@ -51,9 +58,10 @@ class NatsDataSource(DataSource):
 
 def _check_schema(schema: StructType, include_headers: bool) -> None:
     """The user may give one, but a message has the columns that it has."""
-    expected = [name for name in NAMES if include_headers or name != "headers"]
-    if schema.fieldNames() != expected:
+    expected = [f"{name} {kind}" for name, kind in TYPES.items() if include_headers or name != "headers"]
+    given = [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
+    if given != expected:
         raise DataSourceError(
-            f"a message has the columns {', '.join(expected)}, not {', '.join(schema.fieldNames())}",
-            hint="leave .schema() out, and choose columns with select()",
+            f"a message has the columns {', '.join(expected)}, not {', '.join(given)}",
+            hint="leave .schema() out, and choose columns with selectExpr()",
         )

@@ -96,12 +96,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json({name: Place(extent.first, extent.end) for name, extent in extents.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The same start and end give the same partitions, at any time and with any options."""
+        """The same start and end give the same partitions, at any time and with any options.
+
+        But for what is lost and may be lost: a stream that ends before the range does is not the one that
+        the range was planned for. Nothing of it belongs to this batch; the next one begins with it anew.
+        """
         with telling():
-            ranges = ranges_between(from_json(start), from_json(end))
-            for stretch in ranges:
-                created = from_json(end)[stretch.stream].created
-                self._check(stretch.stream, stretch.first, created, self.streams.extent(stretch.stream))
+            places = from_json(end)
+            ranges = []
+            for stretch in ranges_between(from_json(start), places):
+                extent = self.streams.extent(stretch.stream)
+                self._check(stretch.stream, stretch.first, places[stretch.stream].created, extent)
+                if stretch.last <= extent.last or self.options.fail_on_data_loss:
+                    ranges.append(stretch)
             return cut(ranges)
 
     def commit(self, end: dict[str, Any]) -> None:

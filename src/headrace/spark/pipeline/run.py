@@ -56,12 +56,13 @@ class Queries:
 
     def start(self, name: str) -> StreamingQuery:
         """The query of one sink, for the first time or again: it goes on where its checkpoint is."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         sink = self._sinks[name]
         try:
             return start_query(self._writer(sink).trigger(**_trigger(ONCE if self._once else sink.trigger)))
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             sink.node.fail(" ".join(reason_of(error).split()))
 
     def _writer(self, sink: SinkSpec) -> DataStreamWriter:

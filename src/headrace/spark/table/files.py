@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.spark.failure import SparkError
+from headrace.spark.failure import SparkError, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,8 +83,16 @@ class Files:
 
     def write(self, path: str, text: str) -> None:
         """A small file, put in place with a rename, so that it is there whole or not at all."""
+        from py4j.protocol import Py4JJavaError
+
         unfinished = f"{path}.new"
-        stream = self._system.create(self._path(self.at(unfinished)), True)
+        try:
+            stream = self._system.create(self._path(self.at(unfinished)), True)
+        except Py4JJavaError as error:
+            raise SparkError(
+                f"cannot write to the directory {self.root}: {reason_of(error)}",
+                hint="choose another directory, or see to it that it can be written",
+            ) from None
         try:
             stream.write(bytearray(text.encode()))
             stream.hsync()

@@ -1,0 +1,112 @@
+"""What came of the rounds: a table as the other benchmarks have it, and what headrace aims at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.spark import work
+from benchmarks.spark.work import Place
+from headrace.bench.figures import summarize
+from headrace.bench.tables import NOISY_MACHINE_SHARE, figure, text_table_of
+
+PARQUET = "Parquet"
+HEADRACE = "headrace"
+UNIT = "rows/s"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: what is done, whether a table does it as well, and the least that is aimed at."""
+
+    key: str
+    name: str
+    run: Callable[[Place], float]
+    with_parquet: bool = False
+    aim: float | None = None
+
+
+INSIDE = Line("read", "stream → noop, inside the read", work.read_inside, aim=1_000_000)
+NATS_PY = Line("nats-py", "the same, through a source built on nats-py", work.read_nats_py)
+WRITE = Line("write", "table → stream, every message acknowledged", work.write, aim=300_000)
+LINES = (
+    INSIDE,
+    NATS_PY,
+    Line("job", "stream → noop, the whole job", work.read, with_parquet=True),
+    Line("land", "stream → Parquet, the whole job", work.land, with_parquet=True),
+    WRITE,
+)
+TIMES_NATS_PY = 5
+
+
+@dataclass
+class Result:
+    """The rates of all rounds, by line and place; and how many cores others kept busy, by round."""
+
+    rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    others: list[float] = field(default_factory=list)
+
+    def add(self, line: Line, place: str, rate: float) -> None:
+        self.rates.setdefault(line.key, {}).setdefault(place, []).append(rate)
+
+    def median(self, line: Line, place: str) -> float:
+        return summarize(self.rates[line.key][place]).median
+
+
+def table(result: Result, servers: Sequence[str]) -> list[list[str]]:
+    reference, *others = servers
+    head = ["work", *servers, *(f"{server} / {reference}" for server in others), PARQUET]
+    body = []
+    for line in LINES:
+        rates = result.rates[line.key]
+        ratios = (result.median(line, server) / result.median(line, reference) for server in others)
+        body.append(
+            [
+                line.name,
+                *(figure(summarize(rates[server]), UNIT) for server in servers),
+                *(f"{ratio:.2f}" for ratio in ratios),
+                figure(summarize(rates[PARQUET]), UNIT) if line.with_parquet else "",
+            ]
+        )
+    return [head, *body]
+
+
+def as_text(result: Result, servers: Sequence[str]) -> str:
+    return text_table_of(table(result, servers))
+
+
+def verdicts(result: Result, servers: Sequence[str]) -> list[str]:
+    """One line for everything that headrace aims at, and one if the machine was not quiet."""
+    lines = []
+    if HEADRACE in servers:
+        for line in (line for line in LINES if line.aim is not None):
+            rate, aim = result.median(line, HEADRACE), line.aim or 0.0
+            lines.append(
+                f"{line.name}: {HEADRACE} {rate:,.0f} {UNIT}, "
+                f"at least {aim:,.0f} is aimed at: {_verdict(rate >= aim)}"
+            )
+        times = result.median(INSIDE, HEADRACE) / result.median(NATS_PY, HEADRACE)
+        lines.append(
+            f"{INSIDE.name}: {HEADRACE} {times:.1f} times {NATS_PY.key}, "
+            f"at least {TIMES_NATS_PY} is aimed at: {_verdict(times >= TIMES_NATS_PY)}"
+        )
+    busy = summarize(result.others)
+    if busy.median >= NOISY_MACHINE_SHARE:
+        lines.append(f"not a quiet machine, cores that other processes kept busy: {busy.median:.2f}")
+    return lines
+
+
+def as_json(result: Result, about: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "about": dict(about),
+        "lines": [
+            {"key": line.key, "name": line.name, "aim": line.aim, "rounds": result.rates[line.key]}
+            for line in LINES
+        ],
+        "others_cpu_share": result.others,
+    }
+
+
+def _verdict(reached: bool) -> str:
+    return "reached" if reached else "NOT reached"

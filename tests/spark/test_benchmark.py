@@ -1,0 +1,81 @@
+"""The benchmark of Spark, small: that it measures what it says, not how fast that is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.cloudpickle import register_pickle_by_value
+
+from benchmarks.spark import sources, work
+from benchmarks.spark.__main__ import main
+from benchmarks.spark.family import family_cpu_seconds
+from benchmarks.spark.result import LINES, PARQUET, Result, as_text, verdicts
+from tests.spark.conftest import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SERVERS = ["nats-server", "headrace"]
+
+
+def results(read: float, nats_py: float, written: float, others: float) -> Result:
+    result = Result(others=[others])
+    rates = {"read": read, "nats-py": nats_py, "write": written}
+    for line in LINES:
+        for place in [*SERVERS, PARQUET] if line.with_parquet else SERVERS:
+            for factor in (1.0, 0.5, 2.0):
+                result.add(line, place, factor * rates.get(line.key, 1000.0))
+    return result
+
+
+def test_the_table_has_medians_with_their_spread_beside_parquet() -> None:
+    lines = as_text(results(1e6, 1e4, 3e5, 0.0), SERVERS).splitlines()
+    assert len(lines) == 2 + len(LINES)
+    assert "1.00 M/s (0.50 to 2.00)" in lines[2]
+    assert lines[0].endswith(PARQUET)
+    beside = [line for line in lines if line.endswith("1.00 k/s (0.50 to 2.00)")]
+    assert len(beside) == sum(line.with_parquet for line in LINES)
+
+
+def test_what_is_aimed_at_is_judged() -> None:
+    fine = verdicts(results(1e6, 2e5, 3e5, 0.05), SERVERS)
+    assert len(fine) == 3
+    assert all(line.endswith(": reached") for line in fine)
+    short = verdicts(results(9.9e5, 2e5, 2.9e5, 0.2), SERVERS)
+    assert [line.endswith("NOT reached") for line in short[:3]] == [True, True, True]
+    assert "not a quiet machine" in short[3]
+    assert verdicts(results(1.0, 1.0, 1.0, 0.0), ["nats-server"]) == []
+
+
+def test_processes_that_come_from_us_count(spark: SparkSession) -> None:
+    before = family_cpu_seconds()
+    spark.range(1_000_000).selectExpr("sum(id)").collect()
+    assert family_cpu_seconds() > before  # Java's, in which Spark runs
+
+
+def test_every_line_is_measured(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    register_pickle_by_value(sources)
+    spark.dataSource.register(sources.TimedSource)
+    spark.dataSource.register(sources.NatsPySource)
+    place = work.Place(spark, tmp_path, 500, 100, broker.url)
+    try:
+        work.fill(place)
+        work.fill_table(place)
+        assert place.parquet().count() == 500
+        for line in LINES:
+            assert line.run(place) > 0, line.name
+    finally:
+        broker.delete_stream(work.STREAM)
+
+
+@pytest.mark.parametrize("arguments", [["--rounds=0"], ["--messages=10"], ["--nothing"]])
+def test_wrong_options_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--servers=no-such-server"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
