@@ -14,6 +14,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from headrace.config.options import SYNC_ALWAYS
 from headrace.engine.cursor import Cursor
 from headrace.engine.sinks import AckInbox, InboxMessage
 from headrace.streams import consumer_store
@@ -208,7 +209,8 @@ class Consumer:
         if directory is None:
             return None
         path = os.path.join(directory, consumer_store.STATE)
-        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn)
+        sync = self.stream.jetstream.options.sync_interval == SYNC_ALWAYS
+        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn, sync=sync)
 
     @property
     def directory(self) -> str | None:

@@ -1,8 +1,14 @@
-"""Writes a consumer's state to disk, lazily and beside the event loop."""
+"""Writes a consumer's state to disk, lazily and beside the event loop.
+
+A thread may still be at it when the consumer is deleted and another one of its name is created. So a write is
+tied to the directory that was there when it began, not to its path: it goes to the directory of the deleted
+consumer, which has another name by then, and never over the state of the new one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,14 +18,21 @@ from headrace.streams.consumer_state import ConsumerState
 
 DELAY_SECONDS = 0.1
 SHARE = 20
-"""A write that took long is followed by a pause of so many times that."""
+"""A write that took long, or waited long for its turn, is followed by a pause of so many times that."""
+LONGEST_DELAY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 10.0
 
 
 class StateWriter:
-    def __init__(self, path: str, take: Callable[[], ConsumerState], warn: Callable[[str], None]) -> None:
+    """`take` gives the state to write; with `sync` each write waits for the disk."""
+
+    def __init__(
+        self, path: str, take: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
+    ) -> None:
         self._path = path
         self._take = take
         self._warn = warn
+        self._sync = sync
         self._timer: asyncio.TimerHandle | None = None
         self._under_way = False
         self._is_dirty = False
@@ -38,30 +51,43 @@ class StateWriter:
         self._timer = None
         self._is_dirty = False
         self._under_way = True
-        state = self._take()
-        future = asyncio.get_running_loop().run_in_executor(None, self._write, state)
+        loop, started = asyncio.get_running_loop(), time.monotonic()
+        future = loop.run_in_executor(None, self._write, self._open_directory(), self._take(), started)
         future.add_done_callback(self._end)
 
-    def _write(self, state: ConsumerState) -> float:
-        started = time.monotonic()
-        with self._lock:
-            if not self._is_closed:  # else a newer state is, or is about to be, on disk
-                consumer_state.write(self._path, state)
+    def _open_directory(self) -> int | OSError:
+        try:
+            return os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            return error
+
+    def _write(self, directory: int | OSError, state: ConsumerState, started: float) -> float | OSError:
+        """How long it took, or why it failed."""
+        if isinstance(directory, OSError):
+            return directory
+        try:
+            with self._lock:
+                if not self._is_closed:  # else a newer state is, or is about to be, on disk
+                    name = os.path.basename(self._path)
+                    consumer_state.write(name, state, sync=self._sync, directory=directory)
+        except OSError as error:
+            return error
+        finally:
+            os.close(directory)
         return time.monotonic() - started
 
-    def _end(self, future: asyncio.Future[float]) -> None:
+    def _end(self, future: asyncio.Future[float | OSError]) -> None:
         self._under_way = False
         if self._is_closed or future.cancelled():
             return
-        error = future.exception()
-        if error is not None:
-            self._warn(f"cannot write a consumer's state: {error}")
-            self._pause = min(self._pause * 2, 10.0)
-            self._is_dirty = False
-            self.changed()
-            return
-        self._pause = max(DELAY_SECONDS, SHARE * future.result())
-        if self._is_dirty:
+        outcome, must_write = future.result(), self._is_dirty
+        if isinstance(outcome, OSError):
+            self._warn(f"cannot write a consumer's state: {outcome}")
+            self._pause = min(self._pause * 2, LONGEST_RETRY_SECONDS)
+            must_write = True
+        else:
+            self._pause = min(max(DELAY_SECONDS, SHARE * outcome), LONGEST_DELAY_SECONDS)
+        if must_write:
             self._is_dirty = False
             self.changed()
 
