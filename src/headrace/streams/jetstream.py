@@ -110,8 +110,8 @@ class JetStream:
             self._recover(name)
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
-            recover_consumers(stream)
-            stream.on_consumers_recovered()
+            if recover_consumers(stream):
+                stream.on_consumers_recovered()
         if self.domain:
             DomainApi(self.domain, self.client)
         self.api = Api(
