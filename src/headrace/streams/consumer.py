@@ -143,9 +143,13 @@ class Consumer:
         self.schedule_pause()
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
-        self._on_change()
         # the answer to whoever created it goes first
         asyncio.get_running_loop().call_soon(self.wake)
+
+    async def save(self) -> None:
+        """Bring the state to the disk, if there is anything new in it."""
+        if self._writer is not None:
+            await self._writer.flush()
 
     def stop(self) -> None:
         """End, but keep the state for the next start."""

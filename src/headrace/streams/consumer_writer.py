@@ -34,50 +34,52 @@ class StateWriter:
         self._warn = warn
         self._sync = sync
         self._timer: asyncio.TimerHandle | None = None
-        self._under_way = False
+        self._under_way: asyncio.Future[float | OSError] | None = None
         self._is_dirty = False
         self._is_closed = False
         self._lock = threading.Lock()  # held while the file is written: both use one temporary name
+        self._closing = threading.Lock()  # held for a moment: once closed, nothing more is begun
         self._pause = DELAY_SECONDS
 
     def changed(self) -> None:
         if self._is_dirty or self._is_closed:
             return
         self._is_dirty = True
-        if not self._under_way:
+        if self._under_way is None:
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._begin)
 
     def _begin(self) -> None:
         self._timer = None
         self._is_dirty = False
-        self._under_way = True
         loop, started = asyncio.get_running_loop(), time.monotonic()
-        future = loop.run_in_executor(None, self._write, self._open_directory(), self._take(), started)
+        future = loop.run_in_executor(None, self._write, self._take(), started)
         future.add_done_callback(self._end)
+        self._under_way = future
 
-    def _open_directory(self) -> int | OSError:
-        try:
-            return os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            return error
-
-    def _write(self, directory: int | OSError, state: ConsumerState, started: float) -> float | OSError:
+    def _write(self, state: ConsumerState, started: float) -> float | OSError:
         """How long it took, or why it failed."""
-        if isinstance(directory, OSError):
-            return directory
+        name = os.path.basename(self._path)
         try:
             with self._lock:
-                if not self._is_closed:  # else a newer state is, or is about to be, on disk
-                    name = os.path.basename(self._path)
-                    consumer_state.write(name, state, sync=self._sync, directory=directory)
+                directory = self._open_directory()
+                if directory is not None:  # else a newer state is, or is about to be, on disk
+                    try:
+                        consumer_state.write(name, state, sync=self._sync, directory=directory)
+                    finally:
+                        os.close(directory)
         except OSError as error:
             return error
-        finally:
-            os.close(directory)
         return time.monotonic() - started
 
+    def _open_directory(self) -> int | None:
+        """None if the consumer is gone. Raises OSError."""
+        with self._closing:
+            if self._is_closed:
+                return None
+            return os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
     def _end(self, future: asyncio.Future[float | OSError]) -> None:
-        self._under_way = False
+        self._under_way = None
         if self._is_closed or future.cancelled():
             return
         outcome, must_write = future.result(), self._is_dirty
@@ -91,17 +93,28 @@ class StateWriter:
             self._is_dirty = False
             self.changed()
 
-    def close(self, *, keep: bool) -> None:
-        """Write the last state, synced, if it is to be kept. Blocks; a failure is reported, not raised."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+    async def flush(self) -> None:
+        """Write now what has changed. Where many consumers do so at once, they do not wait in turn."""
+        if self._under_way is not None:
+            await asyncio.wait([self._under_way])
         if self._timer is not None:
             self._timer.cancel()
-        if not keep:
+            self._begin()
+        if self._under_way is not None:
+            await asyncio.wait([self._under_way])
+
+    def close(self, *, keep: bool) -> None:
+        """Write the last state if it is to be kept. Blocks; a failure is reported, not raised."""
+        if self._is_closed:
+            return
+        with self._closing:
+            self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not keep or (not self._is_dirty and self._under_way is None):
             return
         try:
             with self._lock:
-                consumer_state.write(self._path, self._take(), sync=True)
+                consumer_state.write(self._path, self._take(), sync=self._sync)
         except OSError as error:
             self._warn(f"cannot write a consumer's state: {error}")

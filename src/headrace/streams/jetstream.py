@@ -8,6 +8,7 @@ reading is reported and its directory left alone; nothing is ever deleted becaus
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import Any
@@ -128,6 +129,8 @@ class JetStream:
         """Stop taking requests and messages, and bring everything to disk."""
         if self.api:
             await self.api.stop()
+        consumers = [consumer for stream in self.streams.values() for consumer in stream.consumers.values()]
+        await asyncio.gather(*(consumer.save() for consumer in consumers))  # else they would wait in turn
         for stream in self.streams.values():
             stream.stop()
         for stream in self.streams.values():
