@@ -16,11 +16,14 @@ from collections.abc import Callable
 from headrace.streams import consumer_state
 from headrace.streams.consumer_state import ConsumerState
 
-DELAY_SECONDS = 0.1
-SHARE = 20
-"""A write that took long, or waited long for its turn, is followed by a pause of so many times that."""
-LONGEST_DELAY_SECONDS = 2.0
+PAUSE_SECONDS = 0.1
+"""At least this long after a write there is no other; after a longer time, a change is written at once."""
+LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_RETRY_SECONDS = 10.0
+WORK_SHARE = 20
+"""A state with much in it takes the time of the processor: the pause is so many times that."""
+WAITING_SHARE = 2
+"""A disk that is slow, or has much to do, is given so many times the time that the write took."""
 
 
 class StateWriter:
@@ -39,14 +42,16 @@ class StateWriter:
         self._is_closed = False
         self._lock = threading.Lock()  # held while the file is written: both use one temporary name
         self._closing = threading.Lock()  # held for a moment: once closed, nothing more is begun
-        self._pause = DELAY_SECONDS
+        self._pause = PAUSE_SECONDS
+        self._may_begin = 0.0
 
     def changed(self) -> None:
         if self._is_dirty or self._is_closed:
             return
         self._is_dirty = True
         if self._under_way is None:
-            self._timer = asyncio.get_running_loop().call_later(self._pause, self._begin)
+            delay = max(0.0, self._may_begin - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._begin)
 
     def _begin(self) -> None:
         self._timer = None
@@ -57,8 +62,8 @@ class StateWriter:
         self._under_way = future
 
     def _write(self, state: ConsumerState, started: float) -> float | OSError:
-        """How long it took, or why it failed."""
-        name = os.path.basename(self._path)
+        """How long to pause after it, or why it failed."""
+        name, work_before = os.path.basename(self._path), time.thread_time()
         try:
             with self._lock:
                 directory = self._open_directory()
@@ -69,7 +74,8 @@ class StateWriter:
                         os.close(directory)
         except OSError as error:
             return error
-        return time.monotonic() - started
+        work, waited = time.thread_time() - work_before, time.monotonic() - started
+        return min(max(PAUSE_SECONDS, WORK_SHARE * work, WAITING_SHARE * waited), LONGEST_PAUSE_SECONDS)
 
     def _open_directory(self) -> int | None:
         """None if the consumer is gone. Raises OSError."""
@@ -88,7 +94,8 @@ class StateWriter:
             self._pause = min(self._pause * 2, LONGEST_RETRY_SECONDS)
             must_write = True
         else:
-            self._pause = min(max(DELAY_SECONDS, SHARE * outcome), LONGEST_DELAY_SECONDS)
+            self._pause = outcome
+        self._may_begin = time.monotonic() + self._pause
         if must_write:
             self._is_dirty = False
             self.changed()
