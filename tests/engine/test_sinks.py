@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from headrace.broker.internal import InternalClient
-from headrace.engine.sinks import AckInbox, InboxMessage
+from headrace.engine.sinks import AckInbox, Inbox, InboxMessage
 from tests.engine.harness import Bench
 
 
@@ -93,3 +96,47 @@ def test_acks_are_read_from_their_subject(bench: Bench) -> None:
         b"PUB $JS.ACK.S.C.2 0\r\n\r\n"
     )
     assert got == [(22, 333, 1, b"", b""), (23, 334, 2, b"-NAK", b"back")]
+
+
+def test_a_sink_that_nobody_refers_to_lives_as_long_as_it_subscribes(bench: Bench) -> None:
+    got: list[bytes] = []
+
+    def subscribe() -> None:
+        inbox = Inbox(bench.hub, bench.interest, lambda messages: got.extend(m.payload for m in messages))
+        inbox.subscribe(b"left.alone", None, b"1")
+        inbox.subscribe(b"left.*", b"group", b"2")
+
+    subscribe()
+    gc.collect()
+    bench.connect().send(b"PUB left.alone 1\r\nx\r\n")
+    assert got == [b"x", b"x"]
+
+
+def test_a_sink_is_freed_once_it_subscribes_no_more(bench: Bench) -> None:
+    class Listener:
+        def receive(self, messages: list[InboxMessage]) -> None: ...
+
+    listener = Listener()
+    gone = weakref.ref(listener)
+    inbox = Inbox(bench.hub, bench.interest, listener.receive)
+    for sid in (b"1", b"2"):
+        inbox.subscribe(b"a.b", None, sid)
+    inbox.unsubscribe(b"1", -1)
+    inbox.unsubscribe_all()
+    del inbox, listener
+    gc.collect()
+    assert gone() is None
+
+
+def test_interest_that_nobody_refers_to_is_freed_with_its_sinks() -> None:
+    class Listener:
+        def receive(self, messages: list[InboxMessage]) -> None: ...
+
+    listener = Listener()
+    gone = weakref.ref(listener)
+    bench = Bench()
+    Inbox(bench.hub, bench.interest, listener.receive).subscribe(b"a.b", None, b"1")
+    bench.close()
+    del bench, listener
+    gc.collect()
+    assert gone() is None

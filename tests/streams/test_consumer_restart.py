@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nats
+import pytest
 from nats.aio.client import Client
 
 from tests.servers import Server, running_server
@@ -110,6 +111,43 @@ async def test_a_damaged_state_is_reported_and_everything_delivered_again(tmp_pa
     with running_server("headrace", flags=flags(tmp_path)) as server:
         client = await connect(server)
         assert "consumer 'C' begins anew" in server.log()
+        assert len(await fetch(client, 10)) == 10
+        await client.close()
+
+
+@pytest.mark.parametrize("policy", ["new", "last", "last_per_subject"])
+async def test_a_consumer_whose_state_is_lost_skips_nothing(tmp_path: Path, policy: str) -> None:
+    """It began at the end of the stream as of its creation, which is not the end as of now."""
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        await create(client, {**CONSUMER, "deliver_policy": policy, "filter_subject": "s.*"})
+        for number in range(10, 14):
+            await client.request("s.a", str(number).encode(), timeout=5)
+        await client.close()
+    (state,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/state")
+    state.write_bytes(b"")
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        assert "consumer 'C' begins anew" in server.log()
+        waiting = (await ask(client, "CONSUMER.INFO.S.C"))["num_pending"]
+        assert waiting == (4 if policy == "new" else 14)
+        received = [message.data for message in await fetch(client, waiting)]
+        assert received[-4:] == [b"10", b"11", b"12", b"13"]
+        await client.close()
+
+
+async def test_a_consumer_that_was_never_created_whole_is_not_there(tmp_path: Path) -> None:
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        await create(client)
+        await client.close()
+    (meta,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/meta.json")
+    meta.unlink()  # it is written last
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        assert "[WRN]" not in server.log()
+        assert (await ask(client, "CONSUMER.NAMES.S"))["consumers"] == []
+        await ask(client, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": CONSUMER})
         assert len(await fetch(client, 10)) == 10
         await client.close()
 

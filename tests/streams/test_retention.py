@@ -107,3 +107,25 @@ async def test_what_was_acknowledged_is_gone_after_a_kill(tmp_path: Path, retent
             assert state["last_seq"] == 10
             await take(client, "one", state["messages"])
             assert (await ask(client, "STREAM.INFO.R"))["state"]["messages"] == 0
+
+
+@pytest.mark.parametrize(("is_damaged", "kept"), [(False, 1), (True, 2)])
+async def test_what_nobody_is_interested_in_goes_at_the_start_unless_a_consumer_cannot_be_read(
+    tmp_path: Path, is_damaged: bool, kept: int
+) -> None:
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            await ask(client, "STREAM.CREATE.R", {"name": "R", "subjects": ["r.*"], "retention": "interest"})
+            for name in ("1", "2"):
+                config = {"durable_name": name, "ack_policy": "explicit", "filter_subject": f"r.{name}"}
+                body = {"stream_name": "R", "config": config}
+                await ask(client, f"CONSUMER.DURABLE.CREATE.R.{name}", body)
+                await client.request(f"r.{name}", b"x", timeout=5)
+    (meta,) = tmp_path.glob("jetstream/$G/streams/R/consumers/2/meta.json")
+    if is_damaged:
+        meta.write_bytes(b"damaged")
+    else:
+        meta.unlink()  # as if it had never been there
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            assert (await ask(client, "STREAM.INFO.R"))["state"]["messages"] == kept

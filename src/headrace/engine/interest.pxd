@@ -3,8 +3,8 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef class Subscription:
-    """One SUB of one receiver. The receiver owns it; the trie and the routes only borrow it."""
-    cdef void *receiver            # the Link that gets the messages (borrowed: it outlives its subscriptions)
+    """One SUB of one receiver. The receiver owns it; the trie keeps the receiver, the routes only borrow it."""
+    cdef void *receiver            # the Link that gets the messages (borrowed: the trie keeps it while this is in it)
     cdef readonly bytes subject
     cdef readonly bytes queue      # None for a plain subscription
     cdef readonly bytes sid
@@ -74,6 +74,7 @@ cdef class Interest:
     cdef readonly uint64_t matches
     cdef readonly uint64_t cache_hits
     cdef readonly dict watched     # literal subject -> what is called when somebody (un)subscribes exactly to it
+    cdef dict receivers            # receiver -> how many of its subscriptions are here: it must not be freed before them
     cdef dict queue_places         # (node, queue name) -> which of the node's queue groups it is
     # scratch of the match that is under way
     cdef SubscriptionList found
@@ -89,6 +90,8 @@ cdef class Interest:
     cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL
     cdef int _grow(self) except -1
     cdef void _unlink(self, Node *node) noexcept
+    cdef int _keep(self, Subscription subscription) except -1
+    cdef int _release(self, Subscription subscription) except -1
     cdef int _tell(self, bytes subject) except -1
     cdef int _prune(self, Node *node) except -1
     cdef int _match(self, Node *node, const char *at, const char *end) except -1

@@ -24,6 +24,7 @@ So SUB and UNSUB cost the same however many routes are cached; scanning the tabl
 wildcards, would make a wildcard SUB cost 30 us with a full table.
 
 Nothing here is ever changed while a route is being walked: the hub ends subscriptions after the message in hand.
+A receiver is kept alive as long as one of its subscriptions is in the trie.
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -131,6 +132,7 @@ cdef class Interest:
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
         self.found_queues = []
         self.queue_places = {}
+        self.receivers = {}
         self.watched = {}
 
     def __dealloc__(self):
@@ -186,6 +188,7 @@ cdef class Interest:
             else:
                 attach(&node.queues[<uint32_t> place].members, subscription)
         subscription.node = node
+        self._keep(subscription)
         self.count += 1
         self.inserts += 1
         self._invalidate(subject)
@@ -220,6 +223,28 @@ cdef class Interest:
         self._invalidate(subscription.subject)
         self._prune(node)
         self._tell(subscription.subject)
+        self._release(subscription)
+        return 0
+
+    cdef int _keep(self, Subscription subscription) except -1:
+        """The trie and the routes have pointers: whoever drops a sink that still subscribes must not free it.
+
+        A dict, and not references that only we know of: the receivers refer to us, and Python's collector has to see
+        the circle.
+        """
+        if subscription.receiver != NULL:
+            receiver = <object> subscription.receiver
+            self.receivers[receiver] = self.receivers.get(receiver, 0) + 1
+        return 0
+
+    cdef int _release(self, Subscription subscription) except -1:
+        if subscription.receiver != NULL:
+            receiver = <object> subscription.receiver
+            remaining = self.receivers[receiver] - 1
+            if remaining:
+                self.receivers[receiver] = remaining
+            else:
+                del self.receivers[receiver]
         return 0
 
     cdef int _tell(self, bytes subject) except -1:

@@ -14,6 +14,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from headrace.config.options import SYNC_ALWAYS
 from headrace.engine.cursor import Cursor
 from headrace.engine.sinks import AckInbox, InboxMessage
 from headrace.streams import consumer_store
@@ -153,9 +154,13 @@ class Consumer:
         self.schedule_pause()
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
-        self._on_change()
         # the answer to whoever created it goes first
         asyncio.get_running_loop().call_soon(self.wake)
+
+    async def save(self) -> None:
+        """Bring the state to the disk, if there is anything new in it."""
+        if self._writer is not None:
+            await self._writer.flush()
 
     def stop(self) -> None:
         """End, but keep the state for the next start."""
@@ -219,7 +224,8 @@ class Consumer:
         if directory is None:
             return None
         path = os.path.join(directory, consumer_store.STATE)
-        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn)
+        sync = self.stream.jetstream.options.sync_interval == SYNC_ALWAYS
+        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn, sync=sync)
 
     @property
     def directory(self) -> str | None:

@@ -22,6 +22,7 @@ from itertools import chain
 
 import msgspec
 
+from headrace.streams import files
 from headrace.streams.consumer_ledger import Ledger
 
 MAGIC = b"HRCS1\n"
@@ -108,19 +109,24 @@ def read(path: str) -> ConsumerState | None:
         return None
 
 
-def write(path: str, state: ConsumerState, *, sync: bool = False) -> None:
-    """Replace the file. Without `sync` a crash may bring back the one before. Raises OSError."""
-    temporary = path + ".new"
+def write(path: str, state: ConsumerState, *, sync: bool = False, directory: int | None = None) -> None:
+    """Replace the file. Raises OSError.
+
+    Without `sync` a crash of the machine may bring back the one before, or leave one that cannot be read.
+    With `directory`, a descriptor, the path is one within that directory, whatever it is called by now.
+    """
+    temporary = path + files.TEMPORARY_SUFFIX
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        with open(temporary, "wb") as file:
+        with open(os.open(temporary, flags, files.FILE_MODE, dir_fd=directory), "wb") as file:
             file.write(encode(state))
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 

@@ -38,9 +38,8 @@ def consumer_directory(stream_directory: str, name: str) -> str:
 
 
 def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
-    """Blocks until it is on disk. Raises OSError."""
+    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted meanwhile."""
     directory = consumer_directory(stream_directory, meta.name)
-    files.make_directory(directory)
     files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
 
 
@@ -74,6 +73,8 @@ def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
     parent = os.path.join(stream_directory, CONSUMERS)
     for name in files.list_directory(parent):
         directory = os.path.join(parent, name)
+        if not os.path.exists(os.path.join(directory, files.META)):
+            continue  # the server was killed before this consumer existed
         try:
             body = files.read_checked(os.path.join(directory, files.META))
             meta = msgspec.json.decode(body, type=ConsumerMeta)
@@ -86,6 +87,8 @@ def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
 
 def _load_state(meta: ConsumerMeta, path: str) -> Recovered:
     try:
-        return Recovered(meta, consumer_state.read(path))
+        state = consumer_state.read(path)
+        problem = "" if state is not None else "the consumer's state is missing"
     except (ValueError, OSError) as error:
-        return Recovered(meta, None, f"consumer {meta.name!r} begins anew: {error}")
+        state, problem = None, str(error)
+    return Recovered(meta, state, problem and f"consumer {meta.name!r} begins anew: {problem}")

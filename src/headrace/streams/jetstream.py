@@ -8,6 +8,7 @@ reading is reported and its directory left alone; nothing is ever deleted becaus
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import Any
@@ -110,8 +111,8 @@ class JetStream:
             self._recover(name)
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
-            recover_consumers(stream)
-            stream.on_consumers_recovered()
+            if recover_consumers(stream):
+                stream.on_consumers_recovered()
         if self.domain:
             DomainApi(self.domain, self.client)
         self.api = Api(
@@ -128,6 +129,8 @@ class JetStream:
         """Stop taking requests and messages, and bring everything to disk."""
         if self.api:
             await self.api.stop()
+        consumers = [consumer for stream in self.streams.values() for consumer in stream.consumers.values()]
+        await asyncio.gather(*(consumer.save() for consumer in consumers))  # else they would wait in turn
         for stream in self.streams.values():
             stream.stop()
         for stream in self.streams.values():

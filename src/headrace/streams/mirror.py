@@ -60,6 +60,8 @@ class Mirror:
 
     def _take(self, message: Stored) -> bool:
         log = self._log
+        if message.seq <= log.last_seq:
+            return True  # the mirror was purged up to beyond it
         if message.seq > log.last_seq + 1 and not log.count:
             log.skip(message.seq)
         block = headers.remove_prefixed(message.headers, headers.EXPECTED_PREFIX)

@@ -42,7 +42,10 @@ class Retention:
         """Remove what was acknowledged before the server ended but not yet removed. Whether there was any."""
         if self._policy == "limits" or not self._consumers:
             return False
-        end = max(consumer.core.cursor.next_seq for consumer in self._consumers.values())
+        consumers = self._consumers.values()
+        end = max(consumer.core.cursor.next_seq for consumer in consumers)
+        if self._policy == "interest" and all(one.core.cursor.filter.patterns for one in consumers):
+            end = self._log.last_seq + 1  # also what had arrived, and nobody is interested in
         done: list[int] = []
         seq = self._log.first_seq
         while (message := self._log.next(seq, EVERYTHING)) and message.seq < end:
