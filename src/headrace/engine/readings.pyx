@@ -150,6 +150,8 @@ cdef class Readings(Store):
             if entry.count and filter.accepts(entry.text, entry.length):
                 self.resolve_first(entry)
                 self.resolve_last(entry)
+                if self.count == 0:
+                    return {}          # all that was left is damaged: see lost(), which has emptied the index
                 if entry.last <= up_to:
                     found[<bytes> entry.text[:entry.length]] = entry.last
                 elif entry.first <= up_to:
