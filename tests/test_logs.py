@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.logs import MAX_QUEUED_BYTES, Log
+from headrace.logs import MAX_QUEUED_BYTES, Log, LogSettings
 
 TIME = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}"
 
@@ -19,7 +19,7 @@ def lines(path: Path) -> list[str]:
 
 
 def test_lines_look_like_those_of_nats_server(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), debug=True, trace=True)
+    log = Log(LogSettings(path=str(tmp_path / "log"), debug=True, trace=True))
     log.info("one")
     log.warn("two")
     log.error("three")
@@ -35,18 +35,18 @@ def test_lines_look_like_those_of_nats_server(tmp_path: Path) -> None:
 
 
 def test_without_logtime_only_the_time_is_missing(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
     log.info("  indented")
     log.close()
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF]   indented"]
 
 
 def test_debug_and_trace_are_off_unless_asked_for(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
     assert (log.debug_enabled, log.trace_enabled) == (False, False)
     log.debug("no")
     log.trace("no")
-    log.configure(path=str(tmp_path / "log"), logtime=False, debug=True)
+    log.configure(LogSettings(path=str(tmp_path / "log"), logtime=False, debug=True))
     log.debug("yes")
     log.trace("no")
     log.close()
@@ -54,7 +54,7 @@ def test_debug_and_trace_are_off_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_text_from_a_peer_stays_on_its_line(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
     log.info("a\r\nb\x1b[31m\x00 é \udcff")
     log.close()
     assert (tmp_path / "log").read_bytes().split(b"] ")[-1] == "a\\r\\nb\\x1b[31m\\x00 é \\udcff\n".encode()
@@ -62,17 +62,17 @@ def test_a_text_from_a_peer_stays_on_its_line(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"error opening file: open .*: no such file or directory"):
-        Log(path=str(tmp_path / "none" / "log"))
-    log = Log(path=str(tmp_path / "log"), logtime=False)
+        Log(LogSettings(path=str(tmp_path / "none" / "log")))
+    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
     with pytest.raises(ConfigError):
-        log.configure(path=str(tmp_path / "none" / "log"))
+        log.configure(LogSettings(path=str(tmp_path / "none" / "log")))
     log.info("still here")
     log.close()
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF] still here"]
 
 
 def test_reopen_goes_on_in_a_new_file_after_a_move(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), logtime=False)
+    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
     log.info("before")
     assert log.flush()
     (tmp_path / "log").rename(tmp_path / "old")
@@ -86,16 +86,16 @@ def test_reopen_goes_on_in_a_new_file_after_a_move(tmp_path: Path) -> None:
 
 
 def test_configure_moves_to_another_file(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "one"), logtime=False)
+    log = Log(LogSettings(path=str(tmp_path / "one"), logtime=False))
     log.info("one")
-    log.configure(path=str(tmp_path / "two"), logtime=False)
+    log.configure(LogSettings(path=str(tmp_path / "two"), logtime=False))
     log.info("two")
     log.close()
     assert [len(lines(tmp_path / name)) for name in ("one", "two")] == [1, 1]
 
 
 def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"), size_limit=200, max_files=3)
+    log = Log(LogSettings(path=str(tmp_path / "log"), size_limit=200, max_files=3))
     (tmp_path / "log.other").write_text("not ours")
     for number in range(40):
         log.info(f"line {number}")
@@ -113,7 +113,7 @@ def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None
 
 
 def test_a_closed_log_takes_lines_without_complaint(tmp_path: Path) -> None:
-    log = Log(path=str(tmp_path / "log"))
+    log = Log(LogSettings(path=str(tmp_path / "log")))
     log.close()
     log.info("too late")
     log.close()
@@ -123,8 +123,8 @@ def test_a_closed_log_takes_lines_without_complaint(tmp_path: Path) -> None:
 # Run in a process of its own, whose stderr is a pipe. It says on stdout when it has logged all.
 FLOOD = f"""
 import sys
-from headrace.logs import Log
-log = Log(logtime=False)
+from headrace.logs import Log, LogSettings
+log = Log(LogSettings(logtime=False))
 log.info("first")
 line = "x" * 1000
 for _ in range(2 * {MAX_QUEUED_BYTES} // 1000):
@@ -168,7 +168,7 @@ def test_a_process_ends_although_nobody_reads_its_log() -> None:
 
 
 def test_a_closed_stderr_does_no_harm() -> None:
-    script = "import os; os.close(2)\nfrom headrace.logs import Log\nlog = Log()\n"
+    script = "import os; os.close(2)\nfrom headrace.logs import Log, LogSettings\nlog = Log(LogSettings())\n"
     script += "log.info('x')\nlog.close()\nprint('fine')"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
     assert (result.returncode, result.stdout) == (0, "fine\n")

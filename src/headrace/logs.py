@@ -22,6 +22,7 @@ import stat
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 
 from headrace.errors import ConfigError
 
@@ -49,23 +50,26 @@ class _Output:
                 os.close(self.descriptor)
 
 
+@dataclass(frozen=True)
+class LogSettings:
+    """What a configuration says of its log."""
+
+    path: str = ""  # empty: stderr
+    debug: bool = False
+    trace: bool = False
+    logtime: bool = True
+    utc: bool = False
+    size_limit: int = 0
+    max_files: int = 0
+
+
 class Log:
     """One log for the whole server.
 
     `debug_enabled` and `trace_enabled` are cheap to test before building a text.
     """
 
-    def __init__(
-        self,
-        *,
-        path: str = "",
-        debug: bool = False,
-        trace: bool = False,
-        logtime: bool = True,
-        utc: bool = False,
-        size_limit: int = 0,
-        max_files: int = 0,
-    ) -> None:
+    def __init__(self, settings: LogSettings) -> None:
         """Raises ConfigError if the log file cannot be opened."""
         self._ready = threading.Condition()
         self._queue: deque[bytes | _Output] = deque()
@@ -76,40 +80,22 @@ class Log:
         self._thread: threading.Thread | None = None
         self._output = _Output("")
         self.path = ""
-        self.configure(
-            path=path,
-            debug=debug,
-            trace=trace,
-            logtime=logtime,
-            utc=utc,
-            size_limit=size_limit,
-            max_files=max_files,
-        )
+        self.configure(settings)
 
-    def configure(
-        self,
-        *,
-        path: str = "",
-        debug: bool = False,
-        trace: bool = False,
-        logtime: bool = True,
-        utc: bool = False,
-        size_limit: int = 0,
-        max_files: int = 0,
-    ) -> None:
+    def configure(self, settings: LogSettings) -> None:
         """Changes everything at once, for a configuration reload. Raises ConfigError and changes nothing."""
-        if path != self.path:
-            output = _Output(path)
+        if settings.path != self.path:
+            output = _Output(settings.path)
             with self._ready:
                 self._queue.append(output)
-        self.path = path
-        self.debug_enabled = debug
-        self.trace_enabled = trace
-        self._size_limit = size_limit
-        self._max_files = max_files
-        self._stamp = _Stamp(utc) if logtime else None
+        self.path = settings.path
+        self.debug_enabled = settings.debug
+        self.trace_enabled = settings.trace
+        self._size_limit = settings.size_limit
+        self._max_files = settings.max_files
+        self._stamp = _Stamp(settings.utc) if settings.logtime else None
         self._prefix = f"[{os.getpid()}] "
-        colored = not path and _is_terminal()
+        colored = not self.path and _is_terminal()
         self._labels = {
             name: f"[\x1b[{color}m{name}\x1b[0m] " if colored else f"[{name}] "
             for name, color in _COLORS.items()

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,7 +27,7 @@ from headrace.config.options import NATS_VERSION, Options
 from headrace.config.reload import plan_reload
 from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError
-from headrace.logs import Log
+from headrace.logs import Log, LogSettings
 from headrace.monitor.formats import format_bytes
 from headrace.monitor.monitor import Monitor
 
@@ -126,7 +126,7 @@ class Server:
                 raise UsageError("can only reload config when a file is provided using -c or --config")
             plan = plan_reload(self._running_options(), self._reread())
             if plan.logging_changed:
-                self.log.configure(**log_settings(plan.options))
+                self.log.configure(log_settings(plan.options))
         except HeadraceError as error:
             self.log.error(f"Failed to reload server configuration: {error}")
             return
@@ -223,14 +223,14 @@ def write_file(path: str, text: str) -> None:
         file.write(text)
 
 
-def log_settings(options: Options) -> dict[str, Any]:
+def log_settings(options: Options) -> LogSettings:
     """The options that the log takes."""
-    return {
-        "path": options.log_file,
-        "debug": options.debug,
-        "trace": options.trace,
-        "logtime": options.logtime,
-        "utc": options.logtime_utc,
-        "size_limit": options.log_size_limit,
-        "max_files": options.log_max_files,
-    }
+    return LogSettings(
+        path=options.log_file,
+        debug=options.debug,
+        trace=options.trace,
+        logtime=options.logtime,
+        utc=options.logtime_utc,
+        size_limit=options.log_size_limit,
+        max_files=options.log_max_files,
+    )

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
-from headrace.logs import Log
+from headrace.logs import Log, LogSettings
 from tests.frames import Frame, read_frames
 
 HOST = "127.0.0.1"
@@ -136,12 +136,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     running: list[Running] = []
 
     def start_one(*, host: str = HOST, port: int = -1, **options: Any) -> Running:
-        log = Log(
-            path=str(tmp_path / f"{len(running)}.log"),
-            debug=True,
-            trace=options.get("trace", False),
-            logtime=False,
-        )
+        path = str(tmp_path / f"{len(running)}.log")
+        log = Log(LogSettings(path, debug=True, trace=options.get("trace", False), logtime=False))
         broker = Broker(Options(host=host, port=port, **options), log)
         running.append(Running(broker, log))
         broker.start()

@@ -143,10 +143,10 @@ OUT_OF_DESCRIPTORS = """
 import asyncio, resource, socket, sys
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
-from headrace.logs import Log
+from headrace.logs import Log, LogSettings
 
 async def main():
-    log = Log(logtime=False)
+    log = Log(LogSettings(logtime=False))
     broker = Broker(Options(host="127.0.0.1", port=-1), log)
     broker.start()
     sockets = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(3)]

@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from headrace.config.options import Options
-from headrace.logs import Log
+from headrace.logs import Log, LogSettings
 from headrace.server import Server
 
 Starter = Callable[..., Awaitable[Server]]
@@ -24,7 +24,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Starter]:
 
     async def start_server(**options: Any) -> Server:
         settings = {"host": "127.0.0.1", "port": -1, "http_port": -1, "no_sigs": True, **options}
-        log = Log(path=str(tmp_path / "server.log"))
+        log = Log(LogSettings(path=str(tmp_path / "server.log")))
         server = Server(Options(**settings), log)
         await server.start()
         running.append((server, asyncio.create_task(server.serve()), log))

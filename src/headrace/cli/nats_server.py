@@ -56,7 +56,7 @@ def serve(command: CommandLine) -> int:
     for warning in loaded.warnings:
         print(f"{PROGRAM}: {warning}", file=sys.stderr)
     check_options(loaded.options)
-    log = Log(**log_settings(loaded.options))
+    log = Log(log_settings(loaded.options))
     try:
         return run_server(loaded.options, log, reread=read_options)
     finally:

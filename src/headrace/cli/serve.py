@@ -13,6 +13,7 @@ from headrace.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.config.options import Options
+    from headrace.logs import LogSettings
     from headrace.server import Server
 
 LOOPBACK = "127.0.0.1"
@@ -196,7 +197,7 @@ KNOWN_LINES = (
 )
 
 
-def make_friendly_log(settings: dict[str, Any]) -> Any:
+def make_friendly_log(settings: LogSettings) -> Any:
     from headrace.logs import Log
 
     class FriendlyLog(Log):
@@ -212,7 +213,7 @@ def make_friendly_log(settings: dict[str, Any]) -> Any:
             self.flush()
             say(f"the server cannot start: {text}")
 
-    return FriendlyLog(**settings)
+    return FriendlyLog(settings)
 
 
 @dataclass

@@ -14,6 +14,7 @@ cdef class Log(Appender):
     cdef readonly str failure      # why it takes no more writes; None: it does
     cdef readonly str refusal      # why the last store() returned 0
     cdef public object on_committed
+    cdef public object on_warning  # called with a line about what did not work and is not lost
     cdef Committer committer
     cdef Job *commit_job
     cdef Job *sync_job
@@ -30,6 +31,10 @@ cdef class Log(Appender):
     cdef long long max_msgs, max_bytes, max_msgs_per_subject
     cdef bint discard_new, discard_new_per_subject
     cdef bint opened
+    cdef bint compress             # sealed segments
+    cdef double compress_at        # not before
+    cdef bint compress_failing     # and that was said
+    cdef uint64_t plain_segment_bytes
 
     # For the sinks and the cursors. read() and seek() are in Store:
     #   bint read(Window, uint64_t seq, Record *) except -1                  False: not there
@@ -59,3 +64,6 @@ cdef class Log(Appender):
     cdef void _reset(self) noexcept
     cdef int _bury(self, Segment *segment) except -1
     cdef int _check_open(self) except -1
+    cdef int _set_compression(self, str compression) except -1
+    cdef int _warn_of_compression(self, str reason) except -1
+    cdef bint _is_erased_in(self, const Buffer *buffer, const Segment *segment) noexcept

@@ -16,6 +16,7 @@ class Log(Readings):
     segment_bytes: int
     damages: list[str]
     on_committed: Callable[[], Any] | None
+    on_warning: Callable[[str], Any] | None
     def __init__(
         self,
         directory: str | None = None,
@@ -35,6 +36,7 @@ class Log(Readings):
         max_msgs_per_subject: int = -1,
         discard_new: bool = False,
         discard_new_per_subject: bool = False,
+        compression: str | None = None,
     ) -> None: ...
     def append(self, subject: bytes, headers: bytes, payload: bytes, time: int = 0, seq: int = 0) -> int: ...
     def skip(self, next_seq: int) -> None: ...
