@@ -1,8 +1,8 @@
 """Files that were changed on purpose, with checksums that are right: a log stays usable, whatever they say.
 
-Damage by accident does not pass a checksum, so such files are an attacker's, or those of a bug of ours. What a
-log makes of them is of no interest. It must not crash (only a build with AddressSanitizer shows that for sure),
-not hang, and raise nothing but what its methods say.
+Damage by accident does not pass a checksum, so such files are an attacker's, or those of a bug of ours.
+What a log makes of them is of no interest. It must not crash (only a build with AddressSanitizer shows that
+for sure), not hang, and raise nothing but what its methods say.
 """
 
 from __future__ import annotations
