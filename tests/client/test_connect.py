@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.client import Client, ConnectionFailed, NoResponders, RequestTimeout
-from headrace.errors import UsageError
+from headrace.errors import ProtocolError, UsageError
 from tests.client.streams import Streams
 from tests.servers import Server, ServerKind, running_server
 
@@ -83,6 +83,31 @@ def test_a_server_that_says_nothing() -> None:
         pytest.raises(ConnectionFailed, match="did not answer in time"),
     ):
         Client.connect(f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout=0.2)
+
+
+def test_a_server_that_speaks_another_protocol_while_nobody_reads() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        garbled = threading.Event()
+        server = threading.Thread(target=_garble, args=(listener, garbled))
+        server.start()
+        with Client.connect(f"nats://127.0.0.1:{listener.getsockname()[1]}") as client:
+            assert garbled.wait(10)
+            with pytest.raises(ProtocolError, match="no NATS protocol"):
+                client.request("a.subject")
+        server.join()
+
+
+def _garble(listener: socket.socket, garbled: threading.Event) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(b'INFO {"server_id":"S","version":"2.15.1","max_payload":100,"headers":true}\r\n')
+        received = b""
+        while not received.endswith(b"PING\r\n"):
+            received += connection.recv(4096)
+        connection.sendall(b"PONG\r\nHTTP/1.1 400\r\n")
+        garbled.set()
+        while connection.recv(4096):
+            pass
 
 
 def test_user_and_password(kind: ServerKind) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from headrace.engine.interest import Interest
-from tests.engine.harness import Bench, RecordingOwner, message
+from tests.engine.harness import Bench, RecordingOwner, bench, message
 
 HEADERS = b"NATS/1.0\r\nA: b\r\n\r\n"
 
@@ -317,3 +319,24 @@ def test_accounts_do_not_hear_each_other(bench: Bench) -> None:
     bench.connect().send(message(b"foo", b"x"))
     assert subscriber.receive_all() == b""
     assert other.payloads() == [b"x"]
+
+
+def test_a_source_that_fails_is_reported_and_called_again() -> None:
+    """It is no connection: there is nobody to blame, and nothing to close."""
+    reported: list[Exception] = []
+
+    def fail() -> None:
+        reading.recv(1)
+        raise RuntimeError("a bug")
+
+    reading, writing = socket.socketpair()
+    with bench() as made, reading, writing:
+        watcher = made.subscriber(b"a")
+        made.hub.on_bug = reported.append
+        made.hub.add_source(reading.fileno(), fail)
+        for count in (1, 2):
+            writing.send(b"x")
+            made.settle()
+            assert [str(error) for error in reported] == ["a bug"] * count
+        assert watcher.ask(b"PING\r\n") == b"PONG\r\n"
+        made.hub.remove_source(reading.fileno())

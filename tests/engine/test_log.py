@@ -93,6 +93,22 @@ def test_sizes_are_counted_as_in_nats_server(log: Log) -> None:
     assert log.byte_count == 2 * plain + len(HEADERS) + (0 if in_memory else 4)
 
 
+def test_sequences_end_and_do_not_begin_again(log: Log, committer: Committer) -> None:
+    log.skip(2**64 - 2)
+    assert log.append(b"s", b"", b"the last one") == 2**64 - 2
+    for _ in range(3):
+        with pytest.raises(Refused, match="last_seq"):
+            log.append(b"s", b"", b"one too many")
+    settle(log, committer)
+    log.configure(max_msgs_per_subject=1)  # searches the whole log, up to the sequence behind the last
+    assert (log.first_seq, log.last_seq, log.count) == (2**64 - 2, 2**64 - 2, 1)
+    assert log.next(0, EVERYTHING) is not None
+    assert log.next(2**64 - 1, EVERYTHING) is None
+    assert log.purge() == 1
+    with pytest.raises(Refused, match="last_seq"):
+        log.append(b"s", b"", b"still")
+
+
 def test_a_given_sequence_leaves_a_gap(log: Log) -> None:
     assert log.append(b"s", b"", b"", 0, 5) == 5
     assert (log.first_seq, log.last_seq) == (5, 5)

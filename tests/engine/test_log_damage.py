@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from headrace.engine.filters import Filter
 from headrace.engine.log import Log
 from tests.engine.logs import Model, content, files, messages
 
@@ -139,6 +141,45 @@ def test_a_head_that_is_damaged_in_both_copies(quick_path: Path, kind: str) -> N
         assert found.items() <= written.items()
         assert path.with_suffix(".log.damaged").read_bytes() == bytes(data)
     log.close()
+
+
+@pytest.mark.parametrize("pattern", [b"s.*", b"s.subject-of-some-length"])
+def test_a_question_that_finds_everything_damaged(quick_path: Path, pattern: bytes) -> None:
+    """The index of subjects is emptied while the answer is gathered from it."""
+
+    def damaged_log() -> Log:
+        directory = quick_path / "log"
+        shutil.rmtree(directory, ignore_errors=True)
+        log = Log(str(directory))
+        log.recover()
+        payload = b"x" * 100_000  # more than is read ahead
+        for _ in range(3):
+            log.append(b"s.subject-of-some-length", b"", payload)
+        log.commit()
+        log.close()
+        log = Log(str(directory))
+        log.recover()
+        log.remove(1)  # now the first one of the subject has to be searched
+        log.commit()
+        with files(directory, "log")[0].open("r+b") as file:
+            for place in (150_000, 250_000):
+                file.seek(place)
+                file.write(b"y")
+        return log
+
+    questions: list[tuple[Callable[[Log], object], object]] = [
+        (lambda log: log.last_up_to(Filter((pattern,)), 10), {}),
+        (lambda log: log.subjects(Filter((pattern,))), {}),
+        (lambda log: log.subject_state(b"s.subject-of-some-length"), None),
+        (lambda log: log.next(0, Filter((pattern,))), None),
+        (lambda log: (log.next(0, Filter((pattern,))), log.count_from(0, Filter((pattern,)))), (None, 0)),
+    ]
+    for question, answer in questions:
+        log = damaged_log()
+        assert question(log) == answer
+        assert (log.count, log.num_subjects, len(log.damages)) == (0, 0, 2)
+        assert log.append(b"s.other", b"", b"") == 4
+        log.close()
 
 
 def test_a_file_that_was_never_written_is_removed(quick_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_with_the_line_of_its_sink(o
     found = write_pipeline(on, stream, text[: text.index("  raw:")] + text[text.index("  screen:") :])
     views = build_views(on.spark, found, {"servers": on.broker.url})
     with pytest.raises(ConfigError, match=r"letter") as raised:
-        start_queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None)
+        Queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None).start_all()
     assert raised.value.line == text[: text.index("  raw:")].count("\n") + 1
     assert "\n" not in str(raised.value)
 

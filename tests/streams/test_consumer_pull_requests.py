@@ -42,6 +42,14 @@ def test_json_is_read_as_go_reads_it() -> None:
     ("body", "text"),
     [
         (b'{"batch":"x"}', "Bad Request - json: cannot unmarshal string into Go struct field "),
+        (
+            b'{"batch":9223372036854775808}',
+            "Bad Request - json: cannot unmarshal number 9223372036854775808 into Go struct field ",
+        ),
+        (
+            b'{"max_bytes":-9223372036854775809}',
+            "Bad Request - json: cannot unmarshal number -9223372036854775809 into Go struct field ",
+        ),
         (b"{", "Bad Request - unexpected end of JSON input"),
         (b'{"expires":100,"idle_heartbeat":60}', "Bad Request - heartbeat value too large"),
     ],

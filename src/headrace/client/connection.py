@@ -103,6 +103,8 @@ class Connection:
         try:
             while event := self.frames.next(0.0):
                 self.handle(event)
+        except BadFrame as error:
+            raise protocol_error(error, self.address) from None
         except (ConnectionEnded, ConnectionFailed):
             self.reconnect()
 

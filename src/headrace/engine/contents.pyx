@@ -32,7 +32,8 @@ from headrace.engine.files cimport PATH_SIZE, file_size as size_of_file, read_al
 from headrace.engine.hashing cimport hash_of
 from headrace.engine.packing cimport Stretch, load_blocks
 from headrace.engine.record cimport (
-    ERASED, FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, crc32c, is_intact, is_well_formed, prepare_crc32c,
+    ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, crc32c, is_intact, is_well_formed,
+    prepare_crc32c,
 )
 from headrace.engine.segments cimport ABSENT, SEGMENT_HEAD, Packing, Ranges, add_range, clear_ranges
 
@@ -126,7 +127,7 @@ cdef const RecordHead *_record_at(Slide *slide, uint64_t offset, Contents *conte
     if head == NULL or not is_well_formed(head, slide.file_size - offset):
         return NULL
     if head.kind == MESSAGE or head.kind == ERASED:
-        if head.seq < contents.base_seq or head.seq - contents.base_seq >= ABSENT:
+        if head.seq < contents.base_seq or head.seq - contents.base_seq >= ABSENT or head.seq > LARGEST_SEQ:
             return NULL
         if contents.count and head.seq - contents.base_seq <= contents.deltas[contents.count - 1]:
             return NULL
@@ -464,9 +465,10 @@ cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, 
 
 
 cdef bint _read_front(int fd, const IndexHead *head, Contents *contents) noexcept nogil:
-    cdef uint64_t at = sizeof(IndexHead), text_at = 0
+    cdef uint64_t at = sizeof(IndexHead), text_at = 0, total = 0
     cdef uint32_t k
     cdef uint16_t length
+    cdef const Summary *summary
     contents.indexed = True
     contents.base_seq = head.base_seq
     contents.salt = head.salt
@@ -498,7 +500,12 @@ cdef bint _read_front(int fd, const IndexHead *head, Contents *contents) noexcep
         contents.subjects[k] = <uint32_t> text_at
         memcpy(&length, contents.text + text_at, 2)
         text_at += 2 + length
-    return text_at == contents.text_size
+        summary = &contents.summaries[k]
+        if summary.count > contents.count - total or summary.first < contents.base_seq \
+                or summary.last < summary.first or summary.last >= contents.next_seq:
+            return False
+        total += summary.count
+    return text_at == contents.text_size and total == contents.count
 
 
 cdef bint load_places(const char *directory, uint64_t number, Contents *contents, bint subjects) noexcept nogil:
@@ -532,6 +539,10 @@ cdef bint load_places(const char *directory, uint64_t number, Contents *contents
     for k in range(contents.count):
         if contents.offsets[k] < SEGMENT_HEAD or contents.offsets[k] >= contents.end \
                 or k and not contents.dense and contents.deltas[k] <= contents.deltas[k - 1]:
+            return False
+    if contents.count:
+        k = contents.count - 1 if contents.dense else contents.deltas[contents.count - 1]
+        if contents.next_seq <= contents.base_seq or k >= contents.next_seq - contents.base_seq:
             return False
     if not subjects:
         return True

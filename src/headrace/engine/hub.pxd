@@ -34,6 +34,7 @@ cdef class Hub(Deliveries):
     cdef char *_publish_frame(self, Link link, int operation, char *at, char *argument, char *argument_end,
                               char *payload, char *end) except NULL
     cdef int _run_deferred(self) except -1
+    cdef int _report(self, object error) except -1
     cdef int _publish(self, Link link, Message *message) except -1
     cdef int _answer_no_responders(self, Link link, Message *message) except -1
     cdef int _reap(self) except -1

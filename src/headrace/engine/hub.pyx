@@ -170,7 +170,10 @@ cdef class Hub(Deliveries):
                         elif events[k].events & EPOLLIN and not link.flags & CLOSED:
                             self._readable(link)
                     except Exception as error:
-                        self.report_bug(link, error)
+                        if link.flags & SOURCE:
+                            self._report(error)
+                        else:
+                            self.report_bug(link, error)
                 self.now = monotonic()
                 self.pace.watch(self.now, self.in_msgs - messages, self.in_msgs)
                 self._end_tick()
@@ -237,9 +240,14 @@ cdef class Hub(Deliveries):
                 try:
                     action()
                 except Exception as error:
-                    if self.on_bug is None:
-                        raise
-                    self.on_bug(error)
+                    self._report(error)
+        return 0
+
+    cdef int _report(self, object error) except -1:
+        """A bug that is no connection's: there is none to close, and a source is needed as much as before."""
+        if self.on_bug is None:
+            raise error
+        self.on_bug(error)
         return 0
 
     # -- reading ------------------------------------------------------------------------------------------------

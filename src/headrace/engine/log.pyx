@@ -29,7 +29,7 @@ from headrace.engine.committer cimport (
 from headrace.engine.files cimport PATH_SIZE, cut, fallocate, sync_data
 from headrace.engine.jobs cimport perform
 from headrace.engine.record cimport (
-    FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
+    FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
 )
 from headrace.engine.recovery cimport recover
 from headrace.engine.removing cimport compact_some, enforce_subjects, enforce_totals, remove_matching
@@ -350,6 +350,9 @@ cdef class Log(Appender):
         if not self.opened or self.failure is not None and not self._try_again():
             self.refusal = "failed"
             return 0
+        if seq > LARGEST_SEQ:
+            self.refusal = "last_seq"
+            return 0
         if self.discard_new:
             self.refusal = self._refuse(subject, subject_length, body, header_length, size)
             if self.refusal is not None:
@@ -444,7 +447,14 @@ cdef class Log(Appender):
     # -- limits ---------------------------------------------------------------------------------------------------------
 
     cdef int _remove_first(self) except -1:
-        self.forget(self.head_window, self.first_seq)
+        if self.forget(self.head_window, self.first_seq):
+            return 0
+        # Only if files contradict each other (two segments for the same sequences) is there no message at first_seq.
+        # It still has to move, or those who remove until there is room would never end.
+        self.first_seq = self.next_live(self.first_seq + 1)
+        if self.first_seq > self.last_seq:
+            self.count = self.byte_count = 0
+            self.index.clear()
         return 0
 
     cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1:

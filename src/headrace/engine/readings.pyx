@@ -203,6 +203,7 @@ cdef class Readings(Store):
             if entry.count and filter.accepts(entry.text, entry.length):
                 self.resolve_last(entry)
                 if self.count == 0:
+                    found.clear()          # all that was left is damaged: see lost(), which has emptied the index
                     return up_to + 1
                 if entry.last <= up_to:
                     found[<bytes> entry.text[:entry.length]] = entry.last

@@ -41,6 +41,8 @@ cdef extern from *:
         uint8_t flags;
     } headrace_record;
 
+    #define HEADRACE_LARGEST_SEQ 0xFFFFFFFFFFFFFFFEull
+
     static uint32_t headrace_crc_table[8][256];
     static int headrace_crc_ready;               /* 0: unknown, 1: table, 2: SSE 4.2 */
 
@@ -111,6 +113,7 @@ cdef extern from *:
         uint16_t subject_length
         uint8_t kind
         uint8_t flags
+    const uint64_t LARGEST_SEQ "HEADRACE_LARGEST_SEQ"   # one more still fits: the sequence behind the last is asked for
     void prepare_crc32c "headrace_crc_prepare"() noexcept nogil
     uint32_t crc32c "headrace_crc32c"(uint32_t salt, const void *data, size_t length) noexcept nogil
 

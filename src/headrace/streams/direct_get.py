@@ -209,7 +209,7 @@ class DirectGet:
                 self._status(reply, b"404 No Results")
                 return
             up_to -= 1
-        up_to = up_to or log.last_seq
+        up_to = min(up_to or log.last_seq, log.last_seq)
         filter_ = Filter(tuple(encode(pattern) for pattern in request.multi_last))
         batch = Batch(request, reply, filter_, 0, 0, up_to=up_to)
         batch.seq = log.first_up_to(batch.last, filter_, up_to)

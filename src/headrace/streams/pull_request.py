@@ -107,7 +107,9 @@ def parse_request(reply: bytes, payload: bytes, now: int) -> PullRequest:
 
 def _decode(text: bytes) -> PullBody:
     try:
-        return _DECODER.decode(text)
+        body = _DECODER.decode(text)
+        if _fits(body):
+            return body
     except msgspec.MsgspecError:
         pass  # what msgspec refuses, Go may take; if not, it has an own way to say so
     try:
@@ -115,6 +117,20 @@ def _decode(text: bytes) -> PullBody:
     except ApiError as error:
         reason = error.description.removeprefix(PREFIX).replace(f"field {PullBody.go_name}.", "field .")
         raise BadPull(400, f"Bad Request - {reason}") from error
+
+
+def _fits(body: PullBody) -> bool:
+    """Whether its numbers surely have 64 bits. To msgspec an integer is as large as it likes."""
+    numbers = (
+        body.expires,
+        body.batch,
+        body.max_bytes,
+        body.idle_heartbeat,
+        body.min_pending,
+        body.min_ack_pending,
+        body.priority,
+    )
+    return max(numbers) < 1 << 63 and min(numbers) > -1 << 63
 
 
 def check_limits(request: PullRequest, config: ConsumerConfig) -> None:

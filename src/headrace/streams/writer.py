@@ -29,6 +29,7 @@ _REFUSALS = {
     "max_msgs": "maximum messages exceeded",
     "max_bytes": "maximum bytes exceeded",
     "max_msgs_per_subject": "maximum messages per subject exceeded",
+    "last_seq": "all sequences are used",
 }
 
 
