@@ -114,6 +114,93 @@ def killed_everywhere(directory: str) -> str:
         assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+def work_compressed(directory: str, acknowledge: Callable[[int, int], object]) -> None:
+    """Segments are compressed as they fill; messages in them are erased, and all are removed from below."""
+    log = Log(directory, segment_bytes=SEGMENT, compression="s2")
+    log.recover()
+    for group in range(20):
+        for _ in range(8):
+            log.append(subject(log.last_seq + 1), b"", payload(log.last_seq + 1))
+        if group % 4 == 3:
+            acknowledge(log.committed_seq, log.last_seq // 2)
+            log.remove(log.last_seq // 2, erase=True)
+        if group % 8 == 7:
+            log.compact(log.last_seq // 2)
+        log.commit()
+        acknowledge(log.committed_seq, log.last_seq // 2)
+    log.close()
+
+
+def killed_while_compressing(directory: str) -> str:
+    """As above, with compressed segments: one complete form of each is there at any moment."""
+    library = faults()
+    n = 0
+    while True:
+        n += 1
+        shutil.rmtree(directory, ignore_errors=True)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            library.arm_kill(ctypes.c_long(n))
+            work_compressed(directory, partial(tell, writing))
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            lines = told.read().splitlines()
+        acknowledged, purged_to = map(int, lines[-1].split()) if lines else (0, 0)
+        _, status = os.waitpid(child, 0)
+        check_recovered(directory, acknowledged, acknowledged + 8, purged_to)
+        if not os.WIFSIGNALED(status):
+            assert os.waitstatus_to_exitcode(status) == 0
+            assert sum(map(is_compressed, os.scandir(directory))) > 3
+            return f"killed at each of {n - 1} calls"
+        assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def is_compressed(file: os.DirEntry[str]) -> bool:
+    with open(file.path, "rb") as opened:
+        return file.name.endswith(".log") and opened.read(12)[8:] == b"\2\0\0\0"
+
+
+def full_while_compressing(directory: str) -> str:
+    """No space for the compressed form: the segments stay as they are, it is said once, and all goes on."""
+    library = faults()
+    warnings: list[str] = []
+    log = Log(directory, segment_bytes=SEGMENT)
+    log.recover()
+    log.on_warning = warnings.append
+    for _ in range(200):
+        log.append(subject(log.last_seq + 1), b"", payload(log.last_seq + 1))
+    log.commit()
+    before = messages(log)
+    names = sorted(os.listdir(directory))
+    for error in (errno.ENOSPC, errno.EIO):
+        library.arm_write(ctypes.c_long(2), ctypes.c_int(error))
+        log.configure(compression="s2")
+        library.disarm()
+        assert sorted(os.listdir(directory)) == names  # no temporary file is left
+        log.configure(compression="none")
+    assert warnings == ["a segment cannot be compressed and stays as it is: No space left on device"]
+    assert log.failure is None
+    assert log.damages == []
+    assert messages(log) == before
+    log.append(subject(201), b"", payload(201))
+    log.commit()
+    assert log.committed_seq == 201
+    log.close()
+    size = sum(os.path.getsize(os.path.join(directory, name)) for name in names)
+    again = Log(directory, segment_bytes=SEGMENT, compression="s2")
+    assert again.recover() == []
+    for _ in range(2):
+        again.close()
+        again = Log(directory, segment_bytes=SEGMENT, compression="s2")
+        again.recover()
+    assert sum(os.path.getsize(os.path.join(directory, name)) for name in names) < size / 2
+    assert messages(again).items() >= before.items()
+    again.close()
+    return "went on"
+
+
 def sync_fails(directory: str) -> str:
     """No acknowledgement after a failed sync, and none later either."""
     library = faults()

@@ -38,7 +38,16 @@ def environment(library: Path | None = None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "scenario", ["sync_fails", "write_fails", "short_writes", "file_too_large", "killed_everywhere"]
+    "scenario",
+    [
+        "sync_fails",
+        "write_fails",
+        "short_writes",
+        "file_too_large",
+        "full_while_compressing",
+        "killed_everywhere",
+        "killed_while_compressing",
+    ],
 )
 def test_the_log_survives(scenario: str, library: Path, quick_path: Path) -> None:
     done = subprocess.run(

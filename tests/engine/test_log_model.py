@@ -52,9 +52,10 @@ OPERATIONS = st.one_of(
 class Pair:
     """A log and its model, side by side."""
 
-    def __init__(self, directory: str | None, committer: Committer | None) -> None:
+    def __init__(self, directory: str | None, committer: Committer | None, compression: str) -> None:
         self.committer = committer
-        self.log = Log(directory, committer=committer, segment_bytes=4096)
+        self.compression = compression
+        self.log = Log(directory, committer=committer, segment_bytes=4096, compression=compression)
         self.model = Model(in_memory=directory is None)
         self.watchers: list[Watcher] = []
         assert self.log.recover() == []
@@ -164,6 +165,7 @@ class Pair:
             discard_new=self.model.discard_new,
             discard_new_per_subject=self.model.discard_new_per_subject,
             at_once=at_once,
+            compression=self.compression,
         )
 
     def on_watch(self, distance: int, patterns: tuple[bytes, ...]) -> None:
@@ -216,14 +218,17 @@ class Pair:
                 assert (message.seq if message else None) == min(passing, default=None)
 
 
-@pytest.mark.parametrize("store", ["memory", "files", "files and threads"])
+@pytest.mark.parametrize(
+    "store", ["memory", "files", "files and threads", "compressed files", "compressed files and threads"]
+)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, max_size=40))
 def test_any_sequence_of_operations(store: str, operations: list[Operation]) -> None:
-    committer = Committer(2) if store == "files and threads" else None
+    committer = Committer(2) if store.endswith("threads") else None
+    compression = "s2" if store.startswith("compressed") else "none"
     quick = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=quick) as directory:
-        pair = Pair(None if store == "memory" else str(Path(directory, "log")), committer)
+        pair = Pair(None if store == "memory" else str(Path(directory, "log")), committer, compression)
         try:
             for name, *arguments in operations:
                 pair.apply(name, *arguments)

@@ -87,6 +87,7 @@ cdef class Appender(Readings):
         head.first_seq = self.first_seq
         head.last_time = self.last_time
         head.salt = segment.salt
+        head.plain_size = 0
         self._begin_part(segment, 0, True)
         write_segment_head(self._reserve(SEGMENT_HEAD), &head)
         self.pending.parts[self.pending.part_count - 1].length = SEGMENT_HEAD

@@ -1,4 +1,4 @@
-"""Chores: indexing sealed segments, removing dead ones, rewriting those that are mostly dead.
+"""Chores: indexing sealed segments, removing dead ones, rewriting those that are mostly dead, compressing the others.
 
 One chore of a log is under way at a time. It is planned when a group is handed over, and started when that group is on
 disk: everything that the plan takes for removed is then removed for good.
@@ -7,23 +7,29 @@ A segment's REMOVED records speak of messages in older segments. They are needed
 its file. So the oldest segments can simply be unlinked when all their messages are dead; a dead one in the middle is
 unlinked if none of its removals is needed, else rewritten to hold only those.
 
+Compressing comes last, and concerns every sealed segment that is not compressed so far: those that were written before it
+was asked for, too. If it fails (the disk is full, say), the segment stays as it is, and so do all others for a minute.
+
 A memory store has no chores: commit() frees what is dead and copies what is mostly dead.
 """
 
+from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from headrace.engine.committer cimport INDEX, REWRITE, UNLINK
+from headrace.engine.committer cimport COMPRESS, INDEX, REWRITE, UNLINK
 from headrace.engine.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.segments cimport (
-    ABSENT, SEGMENT_HEAD, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_segment, new_segment,
-    next_place, place_of, seq_at,
+    ABSENT, SEGMENT_HEAD, Packing, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_packing, free_segment,
+    new_segment, next_place, place_of, seq_at,
 )
+from headrace.engine.system cimport monotonic
 
 import os
 
 cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
+cdef double PAUSE_SECONDS = 60      # without compressing, after it failed
 
 
 cdef bint plan_chore(Log log) except -1:
@@ -48,7 +54,31 @@ cdef bint plan_chore(Log log) except -1:
             log.chore.kind = INDEX
             log.chore.segment = segment
             return True
+    if log.compress and plan_compress(log):
+        return True
     log.tidy_due = False
+    return False
+
+
+cdef bint plan_compress(Log log) except -1:
+    cdef uint32_t k
+    cdef Segment *segment
+    if monotonic() < log.compress_at:
+        return False
+    for k in range(log.segment_count):
+        segment = log.segments[k]
+        if segment.packing != NULL or segment.left_plain or segment.given_up or not segment.sealed or segment == log.active \
+                or segment.live == 0:
+            continue
+        log.chore.segment = segment    # so that it stays open: the name will be that of another file
+        if segment.fd < 0:
+            try:
+                log.open_file(segment)
+            except OSError:
+                segment.left_plain = True
+                continue
+        log.chore.kind = COMPRESS
+        return True
     return False
 
 
@@ -154,6 +184,9 @@ cdef int finish_chore(Log log, Job *job) except -1:
             log.damages.append(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
         else:
             replace(log, job.segment, job.replacement)
+    elif job.kind == COMPRESS:
+        if not take_packing(log, job):
+            return 0
     elif not job.error:
         for n in range(job.number_count):
             for k in range(log.segment_count):
@@ -168,6 +201,26 @@ cdef int finish_chore(Log log, Job *job) except -1:
     free(job.keep)
     job.keep = NULL
     return log._tidy()
+
+
+cdef bint take_packing(Log log, Job *job) except -1:
+    """A segment was compressed: read the new file from now on. False: the log was opened anew instead."""
+    cdef Packing *packing = job.packing
+    job.packing = NULL
+    if job.error:
+        log.compress_at = monotonic() + PAUSE_SECONDS
+        job.segment.left_plain = job.error not in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+        log._warn_of_compression(os.strerror(job.error))
+        return True
+    log.compress_failing = False
+    if packing == NULL:
+        job.segment.left_plain = True
+        return True
+    if not wait_for_sync(log, job.segment):
+        free_packing(packing)
+        return False
+    log.change_packing(job.segment, packing)
+    return True
 
 
 cdef bint wait_for_sync(Log log, Segment *segment) except -1:

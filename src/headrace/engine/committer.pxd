@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.segments cimport Segment
+from headrace.engine.segments cimport Packing, Segment
 
 cdef extern from "pthread.h" nogil:
     ctypedef unsigned long pthread_t
@@ -26,6 +26,7 @@ cdef struct Erasure:
     uint32_t offset
     uint32_t length
     uint64_t seq
+    Packing *packing               # where the blocks of a compressed segment are after it
 
 cdef struct Buffer:
     char *data
@@ -40,7 +41,7 @@ cdef struct Buffer:
     uint64_t last_seq              # committed_seq when all of it is written
 
 cdef enum JobKind:
-    COMMIT, SYNC, INDEX, REWRITE, UNLINK
+    COMMIT, SYNC, INDEX, REWRITE, UNLINK, COMPRESS
 
 cdef enum JobStage:
     STAGE_NONE, STAGE_WRITE, STAGE_SYNC
@@ -57,7 +58,7 @@ cdef struct Job:
     Buffer *buffer                 # COMMIT: all of this,
     bint sync                      # and until it is on the disk
     int fd                         # SYNC: this file
-    Segment *segment               # INDEX, REWRITE: this one
+    Segment *segment               # INDEX, REWRITE, COMPRESS: this one
     uint64_t *numbers              # UNLINK: these
     uint32_t number_count
     uint64_t *keep                 # REWRITE: the messages that stay, each its sequence and its offset
@@ -67,6 +68,7 @@ cdef struct Job:
     uint64_t first_seq
     int64_t last_time
     Segment *replacement           # what became of it; NULL: it failed
+    Packing *packing               # COMPRESS: where its blocks are; NULL: it stays as it is
 
 cdef class JobOwner:
     cdef int on_done(self, Job *job) except -1
@@ -78,7 +80,7 @@ cdef struct Workshop:
     pthread_cond_t done            # a job is done
     Job *urgent
     Job *urgent_tail
-    Job *patient                   # index, rewrite, unlink: they never take the last thread
+    Job *patient                   # index, rewrite, unlink, compress: they never take the last thread
     Job *patient_tail
     Job *finished
     Job *finished_tail

@@ -7,7 +7,7 @@ Group commit. A log fills one buffer while the other one is written; it has at m
 arrives meanwhile is in the next one: the busier the disk, the larger the groups. Jobs are handed over under a mutex and
 come back in a list; an eventfd wakes the loop, whose `poll` gives each job back to its log (JobOwner.on_done).
 
-Chores (index, rewrite, unlink) are patient: they are taken only when no commit waits, and never by the last thread.
+Chores (index, rewrite, unlink, compress) are patient: they are taken only when no commit waits, and never by the last thread.
 
 With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval.
 """

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.segments cimport Ranges
+from headrace.engine.segments cimport Packing, Ranges
 
 cdef enum:
     HAS_HEADERS = 0x80000000
@@ -42,13 +42,13 @@ cdef struct Contents:
     int64_t first_time             # of the first message
     int64_t last_time
     uint64_t end                   # behind the last good record
-    uint64_t file_size
+    uint64_t file_size             # of a compressed one: that of the plain one
     uint32_t damages               # places in the middle where something was unreadable
     uint64_t damaged_at            # the first of them
     uint64_t damaged_bytes
     bint torn                      # behind the end there is something that is not a record
 
-cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil
+cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil
 cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil
 cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
                      Contents *contents) noexcept nogil

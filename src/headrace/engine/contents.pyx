@@ -30,10 +30,11 @@ from posix.unistd cimport close, unlink
 
 from headrace.engine.files cimport PATH_SIZE, file_size as size_of_file, read_all, segment_path, write_all
 from headrace.engine.hashing cimport hash_of
+from headrace.engine.packing cimport Stretch, load_blocks
 from headrace.engine.record cimport (
     ERASED, FIRST, HEAD_SIZE, MESSAGE, REMOVED, SKIP, RecordHead, crc32c, is_intact, is_well_formed, prepare_crc32c,
 )
-from headrace.engine.segments cimport ABSENT, SEGMENT_HEAD, Ranges, add_range, clear_ranges
+from headrace.engine.segments cimport ABSENT, SEGMENT_HEAD, Packing, Ranges, add_range, clear_ranges
 
 prepare_crc32c()
 
@@ -67,37 +68,41 @@ cdef struct IndexHead:
 cdef struct Slide:
     # The part of the file that is in memory while scanning.
     int fd
-    char *data
-    size_t capacity
-    size_t size
-    uint64_t start
+    const Packing *packing         # NULL: the file is not compressed
+    Stretch held
     uint64_t file_size
     int error
 
 
 cdef const char *_bytes_at(Slide *slide, uint64_t offset, size_t length) noexcept nogil:
-    """`length` bytes of the file; NULL if it has not so many, or cannot be read (then error is set)."""
+    """`length` bytes of the segment; NULL if it has not so many, or cannot be read (then error is set)."""
     cdef size_t size
-    if offset >= slide.start and offset + length <= slide.start + slide.size:
-        return slide.data + (offset - slide.start)
+    cdef Stretch *held = &slide.held
+    if offset >= held.start and offset + length <= held.start + held.size:
+        return held.data + (offset - held.start)
     if offset + length > slide.file_size:
         return NULL
+    if slide.packing != NULL:
+        slide.error = load_blocks(slide.fd, slide.packing, offset, length, True, held)
+        if held.size == 0 or offset + length > held.start + held.size:
+            return NULL
+        return held.data + (offset - held.start)
     size = length if length > CHUNK else CHUNK
-    if size > slide.capacity:
-        free(slide.data)
-        slide.data = <char *> malloc(size)
-        slide.capacity = size if slide.data != NULL else 0
-        if slide.data == NULL:
+    if size > held.capacity:
+        free(held.data)
+        held.data = <char *> malloc(size)
+        held.capacity = size if held.data != NULL else 0
+        if held.data == NULL:
             slide.error = ENOMEM
-            slide.size = 0
+            held.size = 0
             return NULL
     if size > slide.file_size - offset:
         size = slide.file_size - offset
-    slide.start = offset
-    slide.error = read_all(slide.fd, slide.data, size, offset, &slide.size)
+    held.start = offset
+    slide.error = read_all(slide.fd, held.data, size, offset, &held.size)
     if slide.error:
-        slide.size = 0
-    return slide.data if slide.size >= length else NULL
+        held.size = 0
+    return held.data if held.size >= length else NULL
 
 
 cdef bint _only_zeros(Slide *slide, uint64_t offset) noexcept nogil:
@@ -260,7 +265,7 @@ cdef int _take(Contents *contents, const RecordHead *head, uint32_t offset) noex
     return 0
 
 
-cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil:
+cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil:
     """Read a whole segment, checking every record. 0, or an errno; then there is nothing to free."""
     cdef Slide slide
     cdef const RecordHead *head
@@ -272,7 +277,12 @@ cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noex
     contents.salt = salt
     contents.dense = True
     slide.fd = fd
-    error = size_of_file(fd, &slide.file_size)
+    slide.packing = packing
+    if packing != NULL:
+        slide.file_size = packing.plain_size
+        error = 0
+    else:
+        error = size_of_file(fd, &slide.file_size)
     contents.file_size = slide.file_size
     while not error:
         head = _record_at(&slide, at, contents)
@@ -300,7 +310,7 @@ cdef int scan(int fd, uint64_t base_seq, uint32_t salt, Contents *contents) noex
     if not error:
         error = slide.error
     contents.end = at
-    free(slide.data)
+    free(slide.held.data)
     free(contents.table)
     contents.table = NULL
     if error:

@@ -8,6 +8,7 @@ INDEX    writes the index file of a sealed segment.
 REWRITE  writes a sealed segment anew without its dead messages: under a temporary name, synced, renamed over the old
          one, and the directory synced. Killed anywhere in between, there is the old file or the new one.
 UNLINK   removes the files of dead segments, oldest first.
+COMPRESS writes a sealed segment anew in compressed form: see packer.pyx.
 """
 
 from libc.errno cimport EINTR, EIO, ENOENT, ENOMEM, errno
@@ -19,12 +20,14 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open
 from posix.unistd cimport close, unlink
 
 from headrace.engine.committer cimport (
-    COMMIT, INDEX, REWRITE, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Buffer, Erasure, Part,
+    COMMIT, COMPRESS, INDEX, REWRITE, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Buffer, Erasure, Part,
 )
 from headrace.engine.contents cimport Contents, free_contents, scan, write_index
 from headrace.engine.files cimport (
     PATH_SIZE, cut, fallocate, random_salt, read_all, segment_path, sync_data, sync_directory, write_all,
 )
+from headrace.engine.packer cimport compress_segment, erase_packed
+from headrace.engine.packing cimport Stretch, load_blocks
 from headrace.engine.record cimport (
     ERASED, HEAD_SIZE, MESSAGE, REMOVED, RecordHead, is_intact, is_well_formed, prepare_crc32c, seal_record,
 )
@@ -53,6 +56,8 @@ cdef void perform(Job *job) noexcept nogil:
         _fail(job, STAGE_WRITE, _rewrite(job))
     elif job.kind == UNLINK:
         _fail(job, STAGE_WRITE, _unlink(job))
+    elif job.kind == COMPRESS:
+        _fail(job, STAGE_WRITE, compress_segment(job))
 
 
 cdef bint _fail(Job *job, int stage, int error) noexcept nogil:
@@ -85,7 +90,7 @@ cdef void _commit(Job *job) noexcept nogil:
             _take_back(job, &buffer.parts[done])
         return
     for k in range(buffer.erasure_count):
-        if _fail(job, STAGE_SYNC, _erase(job, &buffer.erasures[k])):
+        if _fail(job, STAGE_SYNC, _erase_one(job, buffer, k)):
             return
 
 
@@ -142,6 +147,17 @@ cdef void _take_back(Job *job, Part *part) noexcept nogil:
     segment.allocated = part.offset
 
 
+cdef int _erase_one(Job *job, Buffer *buffer, uint32_t which) noexcept nogil:
+    cdef Segment *segment = buffer.erasures[which].segment
+    cdef uint32_t k
+    if segment.packing == NULL:
+        return _erase(job, &buffer.erasures[which])
+    for k in range(which):
+        if buffer.erasures[k].segment == segment:
+            return 0               # all of a compressed segment are done at once
+    return erase_packed(job.directory, buffer, which)
+
+
 cdef int _erase(Job *job, const Erasure *erasure) noexcept nogil:
     """Overwrite a record with an ERASED one of the same length that is otherwise empty."""
     cdef char path[PATH_SIZE]
@@ -175,7 +191,7 @@ cdef int _index(const char *directory, const Segment *segment) noexcept nogil:
     fd = open(path, O_RDONLY | O_CLOEXEC)
     if fd < 0:
         return errno
-    error = scan(fd, segment.base_seq, segment.salt, &contents)
+    error = scan(fd, segment.packing, segment.base_seq, segment.salt, &contents)
     close(fd)
     if error:
         return error
@@ -268,9 +284,11 @@ cdef int _rewrite(Job *job) noexcept nogil:
 cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) noexcept nogil:
     cdef SegmentHead head
     cdef RecordHead *record
+    cdef Stretch stretch           # of a compressed source
     cdef uint32_t k, pairs
     cdef uint64_t offset
     cdef int error
+    memset(&stretch, 0, sizeof(Stretch))
     fresh.salt = random_salt()
     fresh.first_time = job.segment.first_time
     # Sparse from the beginning: what is not kept has no place.
@@ -284,6 +302,7 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
     head.first_seq = job.first_seq
     head.last_time = job.last_time
     head.salt = fresh.salt
+    head.plain_size = 0
     write_segment_head(output.data, &head)
     output.size = SEGMENT_HEAD
     k = 0
@@ -305,24 +324,44 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
             return ENOMEM
     for k in range(job.keep_count):
         offset = output.offset + output.size
-        error = _copy_record(source, job.segment, job.keep[2 * k], job.keep[2 * k + 1], fresh.salt, output)
+        error = _copy_record(source, job.segment, job.keep[2 * k], job.keep[2 * k + 1], fresh.salt, &stretch, output)
         if error < 0:
             continue               # it is damaged, and lost: never carry bad bytes on under a good checksum
+        if not error:
+            record = <RecordHead *> (output.data + (offset - output.offset))
+            if add_message(fresh, job.keep[2 * k], <uint32_t> offset, record.length) < 0:
+                error = ENOMEM
         if error:
+            free(stretch.data)
             return error
-        record = <RecordHead *> (output.data + (offset - output.offset))
-        if add_message(fresh, job.keep[2 * k], <uint32_t> offset, record.length) < 0:
-            return ENOMEM
+    free(stretch.data)
     return _flush(output)
 
 
+cdef int _read(int source, const Segment *old, char *data, size_t length, uint64_t offset, Stretch *stretch,
+               size_t *got) noexcept nogil:
+    """Bytes of a segment, compressed or not."""
+    cdef int error
+    if old.packing == NULL:
+        return read_all(source, data, length, offset, got)
+    got[0] = 0
+    if not (stretch.start <= offset and offset + length <= stretch.start + stretch.size):
+        error = load_blocks(source, old.packing, offset, length, True, stretch)
+        if error:
+            return error
+    if stretch.size and offset + length <= stretch.start + stretch.size:
+        memcpy(data, stretch.data + (offset - stretch.start), length)
+        got[0] = length
+    return 0
+
+
 cdef int _copy_record(int source, const Segment *old, uint64_t seq, uint64_t offset, uint32_t salt,
-                      Output *output) noexcept nogil:
+                      Stretch *stretch, Output *output) noexcept nogil:
     """Append one message of the old file to the new one. -1: it is damaged."""
     cdef RecordHead head
     cdef RecordHead *record
     cdef size_t got
-    cdef int error = read_all(source, <char *> &head, HEAD_SIZE, offset, &got)
+    cdef int error = _read(source, old, <char *> &head, HEAD_SIZE, offset, stretch, &got)
     if error:
         return error
     if got < HEAD_SIZE or not is_well_formed(&head, old.size - offset) or head.kind != MESSAGE or head.seq != seq:
@@ -331,7 +370,7 @@ cdef int _copy_record(int source, const Segment *old, uint64_t seq, uint64_t off
     if error:
         return error
     record = <RecordHead *> (output.data + output.size)
-    error = read_all(source, <char *> record, head.length, offset, &got)
+    error = _read(source, old, <char *> record, head.length, offset, stretch, &got)
     if error:
         return error
     if got < head.length or record.length != head.length or not is_intact(record, old.salt):

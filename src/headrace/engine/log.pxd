@@ -14,6 +14,7 @@ cdef class Log(Appender):
     cdef readonly str failure      # why it takes no more writes; None: it does
     cdef readonly str refusal      # why the last store() returned 0
     cdef public object on_committed
+    cdef public object on_warning  # called with a line about what did not work and is not lost
     cdef Committer committer
     cdef Job *commit_job
     cdef Job *sync_job
@@ -33,6 +34,10 @@ cdef class Log(Appender):
     cdef bint enforcing_subjects   # also that of the subjects,
     cdef uint64_t enforced_seq     # whose pass is here
     cdef bint opened
+    cdef bint compress             # sealed segments
+    cdef double compress_at        # not before
+    cdef bint compress_failing     # and that was said
+    cdef uint64_t plain_segment_bytes
 
     # For the sinks and the cursors. read() and seek() are in Store:
     #   bint read(Window, uint64_t seq, Record *) except -1                  False: not there
@@ -61,3 +66,6 @@ cdef class Log(Appender):
     cdef void _reset(self) noexcept
     cdef int _bury(self, Segment *segment) except -1
     cdef int _check_open(self) except -1
+    cdef int _set_compression(self, str compression) except -1
+    cdef int _warn_of_compression(self, str reason) except -1
+    cdef bint _is_erased_in(self, const Buffer *buffer, const Segment *segment) noexcept

@@ -17,6 +17,7 @@ class Log(Readings):
     segment_bytes: int
     damages: list[str]
     on_committed: Callable[[], Any] | None
+    on_warning: Callable[[str], Any] | None
     def __init__(
         self,
         directory: str | None = None,
@@ -37,6 +38,7 @@ class Log(Readings):
         discard_new: bool = False,
         discard_new_per_subject: bool = False,
         at_once: bool = True,
+        compression: str | None = None,
     ) -> None: ...
     def enforce(self, most: int) -> bool: ...
     def append(self, subject: bytes, headers: bytes, payload: bytes, time: int = 0, seq: int = 0) -> int: ...

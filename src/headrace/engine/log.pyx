@@ -24,7 +24,7 @@ from libc.string cimport memcpy, memset
 from headrace.engine.appending cimport Appender
 from headrace.engine.chores cimport compact_memory, finish_chore, plan_chore
 from headrace.engine.committer cimport (
-    COMMIT, INDEX, STAGE_SYNC, SYNC, Erasure, Part, free_buffer, hand_over,
+    COMMIT, COMPRESS, INDEX, STAGE_SYNC, SYNC, Erasure, Part, free_buffer, hand_over,
 )
 from headrace.engine.files cimport PATH_SIZE, cut, fallocate, sync_data
 from headrace.engine.jobs cimport perform
@@ -33,7 +33,9 @@ from headrace.engine.record cimport (
 )
 from headrace.engine.recovery cimport recover
 from headrace.engine.removing cimport compact_some, enforce_subjects, enforce_totals, remove_matching
-from headrace.engine.segments cimport ABSENT, add_message, add_range, clear_ranges, free_segment, place_of
+from headrace.engine.segments cimport (
+    ABSENT, add_message, add_range, clear_ranges, free_packing, free_segment, place_of,
+)
 from headrace.engine.subject_index cimport SubjectIndex
 from headrace.engine.system cimport clock_gettime, monotonic, timespec
 
@@ -48,6 +50,7 @@ cdef extern from "string.h" nogil:
     void *memmem(const void *haystack, size_t haystack_length, const void *needle, size_t needle_length)
 
 cdef uint64_t SEGMENT_BYTES = 64 * 1024 * 1024
+cdef uint64_t COMPRESSED_SEGMENT_BYTES = 16 * 1024 * 1024   # smaller: the active segment is not compressed
 cdef size_t KEPT_BUFFER = 4 * 1024 * 1024     # a buffer that grew beyond it for one group is given back
 cdef uint64_t LARGEST_RECORD = 1024 * 1024 * 1024
 cdef uint32_t RANGES_PER_RECORD = 65536
@@ -73,14 +76,15 @@ cdef int64_t now() noexcept:
 cdef class Log(Appender):
     def __cinit__(self, str directory=None, *, Committer committer=None, uint64_t segment_bytes=SEGMENT_BYTES,
                   str compression="none"):
-        """`directory` None: in memory. `compression` is accepted and not used."""
+        """`directory` None: in memory, where `compression` ("none" or "s2") changes nothing."""
         self.directory = directory
         self.in_memory = directory is None
         self.path = b"" if directory is None else os.fsencode(directory)
         if len(self.path) > PATH_SIZE - 64:
             raise ValueError("the path of the log is too long")
         self.committer = committer
-        self.segment_bytes = min(max(segment_bytes, <uint64_t> 4096), LARGEST_RECORD)
+        self.plain_segment_bytes = min(max(segment_bytes, <uint64_t> 4096), LARGEST_RECORD)
+        self._set_compression(compression)
         self.index = SubjectIndex()
         self.damages = []
         self.watchers = []
@@ -247,9 +251,14 @@ cdef class Log(Appender):
     # -- appending ------------------------------------------------------------------------------------------------------
 
     def configure(self, *, long long max_msgs=-1, long long max_bytes=-1, long long max_msgs_per_subject=-1,
-                  bint discard_new=False, bint discard_new_per_subject=False, bint at_once=True):
-        """Set the limits (0 or less: none) and enforce them, at once or with calls of enforce()."""
+                  bint discard_new=False, bint discard_new_per_subject=False, str compression=None, bint at_once=True):
+        """Set the limits (0 or less: none) and enforce them, at once or with calls of enforce().
+
+        `compression` None: as it is.
+        """
         self._check_open()
+        if compression is not None:
+            self._set_compression(compression)
         cdef bint fewer = max_msgs_per_subject > 0 and (
             self.max_msgs_per_subject <= 0 or max_msgs_per_subject < self.max_msgs_per_subject)
         self.max_msgs = max_msgs
@@ -280,6 +289,26 @@ cdef class Log(Appender):
             if self.index.entries[k].count > <uint64_t> self.max_msgs_per_subject:
                 return True
         return False
+
+    cdef int _set_compression(self, str compression) except -1:
+        """Sealed segments are compressed from now on, those that are already there, too; or left as they are."""
+        cdef bint before = self.compress
+        if compression not in ("none", "s2"):
+            raise ValueError(f"unknown compression: {compression}")
+        self.compress = compression == "s2" and not self.in_memory
+        self.segment_bytes = min(self.plain_segment_bytes, COMPRESSED_SEGMENT_BYTES) if self.compress \
+            else self.plain_segment_bytes
+        if self.compress and not before and self.opened:
+            self.tidy_due = True
+            self._tidy()
+        return 0
+
+    cdef int _warn_of_compression(self, str reason) except -1:
+        """Once, until it works again."""
+        if not self.compress_failing and self.on_warning is not None:
+            self.on_warning(f"a segment cannot be compressed and stays as it is: {reason}")
+        self.compress_failing = True
+        return 0
 
     def append(self, bytes subject not None, bytes headers not None, bytes payload not None, int64_t time=0,
                uint64_t seq=0):
@@ -456,7 +485,9 @@ cdef class Log(Appender):
         cdef void *grown
         cdef Erasure *erasure
         if not self.in_memory:
-            self._wait_for_chores()    # none of them may carry the message on, or replace the segment
+            # None of them may carry the message on, or replace the segment.
+            if not (self.chore.under_way and self.chore.kind == COMPRESS and self.chore.segment != segment):
+                self._wait_for_chores()
             if not self.is_live(seq):
                 return                 # a sync failed meanwhile, and the log was opened anew
             segment = self.segments[self.segment_place(seq)]
@@ -478,6 +509,9 @@ cdef class Log(Appender):
         erasure.length = <uint32_t> (HEAD_SIZE + record.subject_length + record.header_length
                                      + record.payload_length)
         erasure.seq = seq
+        erasure.packing = NULL
+        if segment.packing != NULL and segment.fd < 0:
+            self.open_file(segment)    # its name will be that of another file before we hear of it
         buffer.erasure_count += 1
 
     def remove_many(self, seqs):
@@ -572,7 +606,15 @@ cdef class Log(Appender):
     cdef bint is_in_use(self, Segment *segment) noexcept:
         # While a segment is rewritten, its name may already be that of the new file: only the descriptor is the old one.
         return self.sync_job.under_way and self.sync_job.fd == segment.fd \
-            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment
+            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment \
+            or self._is_erased_in(self.pending, segment) or self._is_erased_in(self.flight, segment)
+
+    cdef bint _is_erased_in(self, const Buffer *buffer, const Segment *segment) noexcept:
+        cdef uint32_t k
+        for k in range(buffer.erasure_count):
+            if buffer.erasures[k].segment == segment:
+                return True
+        return False
 
     # -- committing -----------------------------------------------------------------------------------------------------
 
@@ -665,6 +707,10 @@ cdef class Log(Appender):
                 part.segment.indexed = False
                 self.open_files += 1
                 self.tidy_due = True
+        for k in range(buffer.erasure_count):
+            if buffer.erasures[k].packing != NULL:
+                self.change_packing(buffer.erasures[k].segment, buffer.erasures[k].packing)
+                buffer.erasures[k].packing = NULL
         if not self.commit_job.sync and not self.sync_job.under_way and self.active.fd >= 0:
             self.sync_job.fd = self.active.fd
             self.committer.submit(self.sync_job)
@@ -758,9 +804,13 @@ cdef class Log(Appender):
             raise error
         return 0
 
+
 cdef void clear_buffer(Buffer *buffer) noexcept:
+    cdef uint32_t k
     buffer.size = 0
     buffer.part_count = 0
+    for k in range(buffer.erasure_count):
+        free_packing(buffer.erasures[k].packing)
     buffer.erasure_count = 0
     if buffer.capacity > KEPT_BUFFER:
         free(buffer.data)

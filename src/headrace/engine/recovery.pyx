@@ -21,10 +21,11 @@ from headrace.engine.contents cimport (
     HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, load_places, read_index, scan,
 )
 from headrace.engine.files cimport PATH_SIZE, cut, file_size, read_all, segment_path, sync_data
+from headrace.engine.packing cimport read_packing
 from headrace.engine.record cimport HEAD_SIZE
 from headrace.engine.segments cimport (
-    SEGMENT_HEAD, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment,
-    read_segment_head,
+    SEGMENT_HEAD, Packing, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_packing, free_segment,
+    new_segment, read_segment_head,
 )
 from headrace.engine.subject_index cimport Entry
 
@@ -77,6 +78,7 @@ cdef bint open_segment(Log log, uint64_t number, bint latest, Contents *contents
     cdef size_t got = 0
     cdef int fd, error
     cdef bint indexed
+    cdef Packing *packing = NULL
     segment_path(path, log.path, number, b"log")
     fd = open(path, O_RDWR | O_CLOEXEC)
     if fd < 0:
@@ -91,19 +93,35 @@ cdef bint open_segment(Log log, uint64_t number, bint latest, Contents *contents
         close(fd)
         set_aside(os.fsdecode(<bytes> path), reports)
         return False
+    if head.plain_size:
+        error = read_packing(fd, &head, size, &packing)
+        if error:
+            close(fd)
+            raise OSError(error, f"cannot read {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
+        if packing == NULL:
+            close(fd)
+            os.replace(os.fsdecode(<bytes> path), os.fsdecode(<bytes> path) + ".damaged")
+            reports.append(f"{os.fsdecode(<bytes> path)}: its table of blocks is damaged in both copies; "
+                           "the file was renamed to end in .damaged")
+            return False
+        size = packing.plain_size
+        latest = False             # nothing can be appended to it
     indexed = read_index(log.path, number, head.base_seq, head.salt, size, contents)
     if not indexed:
         with nogil:
-            error = scan(fd, head.base_seq, head.salt, contents)
+            error = scan(fd, packing, head.base_seq, head.salt, contents)
         if error:
             close(fd)
+            free_packing(packing)
             raise OSError(error, f"cannot read {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
     segment = new_segment(number, head.base_seq)
     if segment == NULL:
         close(fd)
+        free_packing(packing)
         free_contents(contents)
         raise MemoryError
     segment.salt = head.salt
+    segment.packing = packing
     segment.indexed = indexed
     segment.sealed = not latest
     segment.limit = log.segment_bytes
@@ -211,7 +229,7 @@ cdef int rescan(Log log, Segment *segment, Contents *contents) except -1:
     if segment.fd < 0:
         log.open_file(segment)
     with nogil:
-        error = scan(segment.fd, segment.base_seq, segment.salt, contents)
+        error = scan(segment.fd, segment.packing, segment.base_seq, segment.salt, contents)
     clear_ranges(&contents.removals)
     contents.removals = removals
     if error:

@@ -8,6 +8,12 @@ cdef struct Ranges:
     uint32_t count                 # pairs
     uint32_t capacity
 
+cdef struct Packing:
+    # Where the blocks of a compressed segment are. The theory is at the top of packing.pyx.
+    uint64_t plain_size            # of the segment without compression, its head included
+    uint32_t block_count
+    uint32_t *starts               # where each block begins in the file; one more: where the last one ends
+
 cdef struct Segment:
     uint64_t number
     uint64_t base_seq
@@ -28,6 +34,8 @@ cdef struct Segment:
     bint indexed                   # its index file is written
     uint64_t kept_at               # when its removals were last found to be needed: see Log.epoch
     bint given_up                  # a chore on it failed: leave it alone until the next start
+    bint left_plain                # compressing it does not pay
+    Packing *packing               # NULL: the file holds the records as they are
     char *memory                   # of a memory store
     Segment *next_dead             # in the graveyard
     Ranges removals                # what its REMOVED records say
@@ -42,9 +50,11 @@ cdef struct SegmentHead:
     uint64_t first_seq             # of the log when the segment was begun
     int64_t last_time
     uint32_t salt
+    uint64_t plain_size            # of a compressed one; 0: the records stand there as they are
 
 cdef Segment *new_segment(uint64_t number, uint64_t base_seq) noexcept nogil
 cdef void free_segment(Segment *segment) noexcept nogil
+cdef void free_packing(Packing *packing) noexcept nogil
 cdef int add_message(Segment *segment, uint64_t seq, uint32_t offset, uint32_t length) noexcept nogil
 cdef uint32_t place_of(const Segment *segment, uint64_t seq) noexcept nogil
 cdef uint64_t next_place(const Segment *segment, uint64_t seq) noexcept nogil

@@ -7,6 +7,9 @@
     │ head, twice  │ record │ record │ ... │ record │                   a sealed one: cut to size, never appended to
     └──────────────┴────────┴────────┴─────┴────────┘
 
+Sealed segments of a stream with compression are rewritten in another form, that of packing.pyx; all positions stay
+those of this one.
+
 The head (number, first sequence, salt of the checksums) stands there twice, each copy with its own checksum: without
 the salt no record could be told from rubbish.
 
@@ -26,7 +29,8 @@ prepare_crc32c()
 
 cdef uint32_t GAP = 4096            # sequences that may be missing before a dense segment becomes a sparse one
 cdef const char *MAGIC = b"headrace"
-cdef uint32_t VERSION = 1
+cdef uint32_t VERSION = 1           # of a plain segment
+cdef uint32_t PACKED_VERSION = 2    # of a compressed one
 cdef enum:
     COPY = SEGMENT_HEAD // 2       # bytes of one copy of the head; its checksum is the last four
 
@@ -51,8 +55,15 @@ cdef void free_segment(Segment *segment) noexcept nogil:
     free(segment.offsets)
     free(segment.deltas)
     free(segment.memory)
+    free_packing(segment.packing)
     free(segment.removals.items)
     free(segment)
+
+
+cdef void free_packing(Packing *packing) noexcept nogil:
+    if packing != NULL:
+        free(packing.starts)
+        free(packing)
 
 
 cdef int _make_room(Segment *segment, uint64_t places) noexcept nogil:
@@ -187,12 +198,13 @@ cdef void write_segment_head(char *at, const SegmentHead *head) noexcept nogil:
     cdef uint32_t checksum
     memset(at, 0, SEGMENT_HEAD)
     memcpy(at, MAGIC, 8)
-    memcpy(at + 8, &VERSION, 4)
+    memcpy(at + 8, &PACKED_VERSION if head.plain_size else &VERSION, 4)
     memcpy(at + 12, &head.salt, 4)
     memcpy(at + 16, &head.number, 8)
     memcpy(at + 24, &head.base_seq, 8)
     memcpy(at + 32, &head.first_seq, 8)
     memcpy(at + 40, &head.last_time, 8)
+    memcpy(at + 48, &head.plain_size, 8)
     checksum = crc32c(0, at, COPY - 4)
     memcpy(at + COPY - 4, &checksum, 4)
     memcpy(at + COPY, at, COPY)
@@ -204,12 +216,14 @@ cdef bint read_segment_head(const char *at, SegmentHead *head) noexcept nogil:
     for copy in range(2):
         memcpy(&checksum, at + COPY - 4, 4)
         memcpy(&version, at + 8, 4)
-        if memcmp(at, MAGIC, 8) == 0 and version == VERSION and checksum == crc32c(0, at, COPY - 4):
+        if memcmp(at, MAGIC, 8) == 0 and (version == VERSION or version == PACKED_VERSION) \
+                and checksum == crc32c(0, at, COPY - 4):
             memcpy(&head.salt, at + 12, 4)
             memcpy(&head.number, at + 16, 8)
             memcpy(&head.base_seq, at + 24, 8)
             memcpy(&head.first_seq, at + 32, 8)
             memcpy(&head.last_time, at + 40, 8)
-            return True
+            memcpy(&head.plain_size, at + 48, 8)
+            return (version == PACKED_VERSION) == (head.plain_size != 0)
         at += COPY
     return False

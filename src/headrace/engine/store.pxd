@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.committer cimport Buffer, JobOwner
 from headrace.engine.filters cimport Filter
-from headrace.engine.segments cimport Segment
+from headrace.engine.segments cimport Packing, Segment
 from headrace.engine.subject_index cimport Entry, SubjectIndex
 from headrace.engine.windows cimport Record, Window
 
@@ -59,6 +59,7 @@ cdef class Store(JobOwner):
     cdef const char *buffered(self, Segment *segment, uint32_t offset) noexcept
     cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
     cdef int open_file(self, Segment *segment) except -1
+    cdef void change_packing(self, Segment *segment, Packing *packing) noexcept
     cdef bint is_in_use(self, Segment *segment) noexcept
     cdef int lost(self, Segment *segment, uint32_t place) except -1
     cdef bint forget(self, Window window, uint64_t seq) except -1

@@ -27,7 +27,7 @@ from headrace.engine.committer cimport Part
 from headrace.engine.files cimport PATH_SIZE, segment_path
 from headrace.engine.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.segments cimport (
-    ABSENT, end_seq, free_segment, next_place, place_of, seq_at,
+    ABSENT, end_seq, free_packing, free_segment, next_place, place_of, seq_at,
 )
 from headrace.engine.windows cimport view
 
@@ -185,6 +185,16 @@ cdef class Store(JobOwner):
             raise OSError(f"cannot open segment {segment.number}")
         self.open_files += 1
         return 0
+
+    cdef void change_packing(self, Segment *segment, Packing *packing) noexcept:
+        """The file of a segment was replaced by a compressed one with the same content."""
+        if segment.fd >= 0:
+            close(segment.fd)
+            segment.fd = -1
+            if self.open_files:
+                self.open_files -= 1
+        free_packing(segment.packing)
+        segment.packing = packing
 
     cdef bint is_in_use(self, Segment *segment) noexcept:
         """Whether the file of a sealed segment has to stay open."""

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.packing cimport Stretch
 from headrace.engine.record cimport RecordHead
 from headrace.engine.segments cimport Segment
 
@@ -18,10 +19,7 @@ cdef struct Record:
     Py_ssize_t payload_length
 
 cdef class Window:
-    cdef char *data
-    cdef size_t capacity
-    cdef size_t size               # bytes of the file in data
-    cdef uint64_t start            # where in the file they begin
+    cdef Stretch held              # what was read of the segment
     cdef uint64_t number           # of the segment
     cdef uint32_t salt             # of the segment: a rewritten one is another one
     cdef size_t ahead              # how much to read at least

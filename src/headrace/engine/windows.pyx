@@ -4,6 +4,9 @@ Messages are mostly read in sequence, so a window reads ahead, and the next reco
 served only if its checksum is right: what the disk did to it since it was written is found out here. (CRC-32C by the
 processor's own instruction takes about 20 ns for a small record.)
 
+Of a compressed segment, the blocks that a record is in are expanded into the window; the next one only when a record is
+asked for that is in it. A window that does not read far ahead expands no more than it needs.
+
 `pread` into memory of ours, and not a mapping of the file: where a mapped page cannot be read, the process dies.
 """
 
@@ -12,6 +15,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from posix.unistd cimport pread
 
+from headrace.engine.packing cimport BLOCK, load_blocks
 from headrace.engine.record cimport HEAD_SIZE, MESSAGE, RecordHead, is_intact, is_well_formed, prepare_crc32c
 
 prepare_crc32c()
@@ -22,29 +26,29 @@ cdef class Window:
         self.ahead = ahead if ahead > HEAD_SIZE else HEAD_SIZE
 
     def __dealloc__(self):
-        free(self.data)
+        free(self.held.data)
 
     cpdef void release(self) noexcept:
-        free(self.data)
-        self.data = NULL
-        self.capacity = 0
-        self.size = 0
+        free(self.held.data)
+        self.held.data = NULL
+        self.held.capacity = 0
+        self.held.size = 0
 
     cdef int load(self, Segment *segment, uint32_t offset, Record *record) except -1:
         """View the message at `offset` of a file. 0: it is damaged. Raises OSError if it cannot be read."""
         cdef const RecordHead *head
         cdef size_t wanted = HEAD_SIZE
         if segment.number != self.number or segment.salt != self.salt:
-            self.size = 0
+            self.held.size = 0
             self.number = segment.number
             self.salt = segment.salt
         # At most twice: the head first, then the whole record if it is longer than what was read.
         while True:
-            if offset < self.start or offset + wanted > self.start + self.size:
+            if offset < self.held.start or offset + wanted > self.held.start + self.held.size:
                 self._fill(segment, offset, wanted)
-                if self.size < wanted:
+                if offset + wanted > self.held.start + self.held.size:
                     return 0
-            head = <const RecordHead *> (self.data + (offset - self.start))
+            head = <const RecordHead *> (self.held.data + (offset - self.held.start))
             if head.length <= wanted:
                 break
             if head.length > segment.written - offset:
@@ -58,26 +62,34 @@ cdef class Window:
     cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1:
         cdef size_t size = wanted if wanted > self.ahead else self.ahead
         cdef Py_ssize_t got
+        cdef int error
+        if segment.packing != NULL:
+            if wanted < self.ahead < BLOCK:
+                wanted = self.ahead
+            error = load_blocks(segment.fd, segment.packing, offset, wanted, self.ahead >= BLOCK, &self.held)
+            if error:
+                raise OSError(error, "cannot read a segment")
+            return 0
         if size > segment.written - offset:
             size = segment.written - offset
-        self.size = 0
-        self.start = offset
-        if size > self.capacity or self.capacity > 4 * self.ahead and size <= self.ahead:
-            free(self.data)
-            self.capacity = 0
-            self.data = <char *> malloc(size if size > self.ahead else self.ahead)
-            if self.data == NULL:
+        self.held.size = 0
+        self.held.start = offset
+        if size > self.held.capacity or self.held.capacity > 4 * self.ahead and size <= self.ahead:
+            free(self.held.data)
+            self.held.capacity = 0
+            self.held.data = <char *> malloc(size if size > self.ahead else self.ahead)
+            if self.held.data == NULL:
                 raise MemoryError
-            self.capacity = size if size > self.ahead else self.ahead
-        while self.size < size:
-            got = pread(segment.fd, self.data + self.size, size - self.size, offset + self.size)
+            self.held.capacity = size if size > self.ahead else self.ahead
+        while self.held.size < size:
+            got = pread(segment.fd, self.held.data + self.held.size, size - self.held.size, offset + self.held.size)
             if got < 0:
                 if errno == EINTR:
                     continue
                 raise OSError(errno, "cannot read a segment")
             if got == 0:
                 break
-            self.size += got
+            self.held.size += got
         return 0
 
 

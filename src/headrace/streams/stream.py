@@ -61,6 +61,7 @@ class Stream:
             committer=jetstream.committer if directory else None,
             compression=config.compression,
         )
+        self.log.on_warning = self._warn
         self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
         self.ingest = Ingest(self)
         self._acknowledged: deque[int] = deque()
@@ -148,7 +149,11 @@ class Stream:
             discard_new=config.discard == "new",
             discard_new_per_subject=config.discard_new_per_subject,
             at_once=at_once,
+            compression=config.compression,
         )
+
+    def _warn(self, line: str) -> None:
+        self.jetstream.log.warn(f"Stream {self.name!r}: {line}")
 
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain
