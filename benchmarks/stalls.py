@@ -113,6 +113,8 @@ def fill(asker: Asker, name: str, messages: int, *, ttl: str = "") -> None:
             else:
                 frames.append(b"PUB %b %d\r\n%b\r\n" % (subject, len(PAYLOAD), PAYLOAD))
         asker.connection.sendall(b"".join(frames))
+        if start % (5 * BLOCK_MESSAGES) == 0:  # nats-server drops what it cannot store in time
+            asker.ask(f"STREAM.INFO.{name}")
     deadline = time.monotonic() + REQUEST_SECONDS
     while asker.ask(f"STREAM.INFO.{name}")["state"]["last_seq"] < before + messages:
         if time.monotonic() > deadline:
