@@ -188,13 +188,18 @@ cdef class Readings(Store):
     def last_up_to(self, Filter filter not None, uint64_t up_to):
         """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
         cdef dict found = {}
-        cdef uint64_t seq = self.first_up_to(found, filter, up_to)
+        cdef uint64_t seq
+        up_to = min(up_to, self.last_seq)
+        seq = self.first_up_to(found, filter, up_to)
         while seq <= up_to:
             seq = self.note_last(found, filter, seq, up_to, <uint64_t> -1)
         return found
 
     def first_up_to(self, dict found not None, Filter filter not None, uint64_t up_to):
-        """The easy part of last_up_to(): note what the index knows. Where note_last() has to begin for the rest."""
+        """The easy part of last_up_to(): note what the index knows. Where note_last() has to begin for the rest.
+
+        `up_to` is at most last_seq, so that there is a sequence behind it.
+        """
         cdef Entry *entry
         cdef uint32_t k
         cdef uint64_t seq = up_to + 1
