@@ -147,38 +147,42 @@ def test_a_head_that_is_damaged_in_both_copies(quick_path: Path, kind: str) -> N
 def test_a_question_that_finds_everything_damaged(quick_path: Path, pattern: bytes) -> None:
     """The index of subjects is emptied while the answer is gathered from it."""
 
-    def damaged_log() -> Log:
+    def damaged_log(removed: tuple[int, int]) -> Log:
+        """A log whose subject has to be searched for its first or last message."""
         directory = quick_path / "log"
         shutil.rmtree(directory, ignore_errors=True)
         log = Log(str(directory))
         log.recover()
         payload = b"x" * 100_000  # more than is read ahead
-        for _ in range(3):
+        for _ in range(5):
             log.append(b"s.subject-of-some-length", b"", payload)
         log.commit()
         log.close()
         log = Log(str(directory))
         log.recover()
-        log.remove(1)  # now the first one of the subject has to be searched
+        for seq in removed:
+            log.remove(seq)
         log.commit()
         with files(directory, "log")[0].open("r+b") as file:
-            for place in (150_000, 250_000):
+            for place in (50_000, 150_000, 250_000, 350_000, 450_000):
                 file.seek(place)
                 file.write(b"y")
         return log
 
-    questions: list[tuple[Callable[[Log], object], object]] = [
-        (lambda log: log.last_up_to(Filter((pattern,)), 10), {}),
-        (lambda log: log.subjects(Filter((pattern,))), {}),
-        (lambda log: log.subject_state(b"s.subject-of-some-length"), None),
-        (lambda log: log.next(0, Filter((pattern,))), None),
-        (lambda log: (log.next(0, Filter((pattern,))), log.count_from(0, Filter((pattern,)))), (None, 0)),
+    wanted = Filter((pattern,))
+    questions: list[tuple[tuple[int, int], Callable[[Log], object], object]] = [
+        ((4, 5), lambda log: log.last_up_to(wanted, 10), {}),
+        ((4, 5), lambda log: log.last_sequences(wanted), []),
+        ((1, 2), lambda log: log.subjects(wanted), {}),
+        ((1, 2), lambda log: log.subject_state(b"s.subject-of-some-length"), None),
+        ((1, 2), lambda log: log.next(0, wanted), None),
+        ((1, 2), lambda log: (log.next(0, wanted), log.count_from(0, wanted)), (None, 0)),
     ]
-    for question, answer in questions:
-        log = damaged_log()
+    for removed, question, answer in questions:
+        log = damaged_log(removed)
         assert question(log) == answer
-        assert (log.count, log.num_subjects, len(log.damages)) == (0, 0, 2)
-        assert log.append(b"s.other", b"", b"") == 4
+        assert (log.count, log.num_subjects, len(log.damages)) == (0, 0, 3)
+        assert log.append(b"s.other", b"", b"") == 6
         log.close()
 
 
