@@ -110,5 +110,6 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
     assert [tuple(row) for row in counts] == [("orders.eu", 2)]
     (sql,) = shown("sql")
     make, count = (statement for statement in sql.split(";") if statement.strip())
+    on.spark.catalog.dropTempView("orders")  # of another test in this session
     on.spark.sql(make)
     assert on.spark.sql(count).collect()[0][1] == 2
