@@ -27,7 +27,8 @@ extensions = [
     Extension(
         f"headrace.engine.{source.stem}",
         [str(source)],
-        extra_compile_args=["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-DNDEBUG"],
+        # Without -g, which Python's own flags have, compiling takes half the time.
+        extra_compile_args=["-O0", "-g0", "-UNDEBUG"] if DEBUG else ["-O3", "-g0", "-DNDEBUG"],
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
     )
     for source in sorted(ENGINE.glob("*.pyx"))
