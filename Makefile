@@ -8,8 +8,6 @@ ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/hea
 READY  := $(VENV)/.ready
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
 TOGETHER := -n 2 --dist loadfile
-# The longest files first, so that none is left alone at the end.
-ALL := tests/spark tests/demo tests
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -35,7 +33,7 @@ demo: $(READY)  ## orders through server and Spark into tables, a kill in the mi
 	@$(BIN)/python -m examples.demo
 
 test: $(READY) test-debug  ## all tests that CI runs
-	$(BIN)/python -m pytest -q $(TOGETHER) $(ALL)
+	$(BIN)/python -m pytest -q $(TOGETHER)
 
 test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
 	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) tests/engine

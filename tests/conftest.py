@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first: else one of two processes has nothing to do at the end."""
+    items.sort(key=lambda item: not {"spark", "demo"} & set(item.path.parts))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of this process: starting it takes longer than all that the tests do with it."""
