@@ -23,7 +23,7 @@ from headrace.streams.acks import Ack, Acks
 from headrace.streams.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumer_alarm import Alarm
-from headrace.streams.consumer_changes import begin_at, change_config, forget_removed
+from headrace.streams.consumer_changes import begin_at, change_config, forget_removed, terminate_removed
 from headrace.streams.consumer_clock import steady_clock
 from headrace.streams.consumer_core import Core
 from headrace.streams.consumer_idle import Idleness, stamp_threshold
@@ -316,8 +316,13 @@ class Consumer:
         begin_at(self, seq)
 
     def on_purge(self) -> None:
-        """Messages were purged or deleted: forget what was pending of them."""
+        """Messages were purged: forget what was pending of them."""
         forget_removed(self)
+
+    def on_removed(self) -> None:
+        """Messages went in another way: end what was pending of them."""
+        if self.core.ledger.pending:
+            terminate_removed(self)
 
     def unpin(self, group: str) -> None:
         if isinstance(self.delivery, PullDelivery):

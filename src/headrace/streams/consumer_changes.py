@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from headrace.streams.consumer import Consumer
 
 
+DELETED = "Unacknowledged message was deleted"
+"""Why, as nats-server's advisory puts it."""
+
+
 def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
     """Take over a configuration that was checked against the old one."""
     core, old = consumer.core, consumer.core.config
@@ -65,8 +69,21 @@ def begin_at(consumer: Consumer, seq: int) -> None:
     consumer.delivery.pump()
 
 
+def terminate_removed(consumer: Consumer) -> None:
+    """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
+    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
+    gone = [(seq, entry[0]) for seq, entry in ledger.pending.items() if not log.has(seq)]
+    for seq, consumer_seq in gone:
+        core.advisories.terminated(seq, consumer_seq, ledger.deliveries(seq), DELETED)
+        ledger.acknowledge(seq)
+    if gone:
+        ledger.last_ack = core.now()
+        core.changed()
+        consumer.delivery.pump()
+
+
 def forget_removed(consumer: Consumer) -> None:
-    """Messages were purged or deleted: what was pending of them is done with."""
+    """Messages were purged: what was pending of them is done with."""
     core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
     gone = [seq for seq in ledger.pending if not log.has(seq)]
     for seq in gone:

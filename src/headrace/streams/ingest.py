@@ -48,7 +48,7 @@ class Ingest:
         self._intake = Intake(stream)
         self._batches = Batches(self._intake)
         self._fast_batches = FastBatches(self._intake)
-        self._lifetimes = Lifetimes(stream.log, self.take_own)
+        self._lifetimes = Lifetimes(stream.log, self.take_own, stream.on_removed)
         self._scheduler = Scheduler(stream.log, self.take_own)
         self._recall: Recall | None = None
         self._scan: Scan | None = None

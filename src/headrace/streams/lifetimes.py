@@ -32,11 +32,18 @@ _ALL = Filter(())
 
 
 class Lifetimes:
-    """Of one stream. `store` stores a delete marker, and raises ApiError if it cannot be."""
+    """Of one stream.
 
-    def __init__(self, log: Log, store: Callable[[Publication], object]) -> None:
+    `store` stores a delete marker, and raises ApiError if it cannot be; `on_removed` hears of what
+    went.
+    """
+
+    def __init__(
+        self, log: Log, store: Callable[[Publication], object], on_removed: Callable[[], object]
+    ) -> None:
         self._log = log
         self._store = store
+        self._on_removed = on_removed
         self._queue: list[tuple[int, int]] = []  # expiry time and sequence
         self._deadline = Deadline(self.run)
         self._max_age = 0
@@ -86,6 +93,7 @@ class Lifetimes:
         except OSError:  # of a log that cannot write at present
             self._deadline.set(moment + RETRY_NANOSECONDS)
             return
+        self._on_removed()
         self.arm()
 
     def _expire_aged(self, oldest: int) -> int:

@@ -101,6 +101,7 @@ def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
         raise api_error("stream_msg_delete_failed", err="message delete not permitted")
     if not stream.log.remove(asked.seq, erase=not asked.no_erase):
         raise _not_deleted(stream, asked.seq)
+    stream.on_removed()
     return _deleted(stream)
 
 

@@ -34,6 +34,7 @@ from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
 from headrace.streams.slices import STEP_RECORDS, Background, remove_in_slices
 from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
+from headrace.streams.vanished import Vanished
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Stream:
         self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
         self._removing_unneeded = Background(self.log, self._remove_unneeded)
         self._removing_expired = Background(self.log, self._remove_expired)
+        self._vanished = Vanished(self.log, self.consumers)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
         self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
 
@@ -104,6 +106,7 @@ class Stream:
         self.sink.unsubscribe_all()
         self._direct_get.serve(set())
         self._expiry.stop()
+        self._vanished.stop()
         for work in (self._removing_acknowledged, self._removing_unneeded, self._removing_expired):
             work.stop()
         for consumer in list(self.consumers.values()):
@@ -132,6 +135,7 @@ class Stream:
         self._configure()
         self._subscribe()
         await remove_in_slices(self.log, partial(self.log.enforce, STEP_RECORDS))
+        self.on_removed()
         self._removing_unneeded.start()
         await self.settled()
 
@@ -195,6 +199,7 @@ class Stream:
         if self._retention.has_unchecked:
             self._removing_unneeded.start()
         self._expiry.arm()
+        self._vanished.notice()
         self.wake_consumers()
 
     def wake_consumers(self) -> None:
@@ -229,6 +234,10 @@ class Stream:
     def _remove_unneeded(self) -> bool:
         return not self.is_started or self._retention.check(STEP_MESSAGES)
 
+    def on_removed(self) -> None:
+        """Messages went by limits, age or a delete."""
+        self._vanished.notice()
+
     def on_purged(self) -> None:
         """Messages were removed from below, by a rollup."""
         self.later(self._tell_of_purge)
@@ -243,6 +252,7 @@ class Stream:
 
     def _remove_expired(self) -> bool:
         self.log.compact(min(self._expired_seq, self.log.last_seq + 1), STEP_RECORDS)
+        self.on_removed()
         return self.log.first_seq >= self._expired_seq or not self.log.count
 
     async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
