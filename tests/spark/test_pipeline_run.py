@@ -18,7 +18,7 @@ from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import Queries
 from headrace.spark.pipeline.specification import Pipeline
-from headrace.spark.pipeline.streams import check_streams, make_streams
+from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
 from headrace.spark.progress import Progress
 from headrace.spark.start import TOO_LATE
 from headrace.spark.views import make_views, streams_in
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("broker", server
 FILE = """\
 checkpoint: state
 streams:
-  ALERTS_OF_ORDERS: {subjects: [alerts.ORDERS.>], duplicate_window: 1 minute}
+  ALERTS_OF_ORDERS: {subjects: [alerts.ORDERS.>], duplicate_window: 11 minutes}
 sources:
   messages: {stream: ORDERS}
 steps:
@@ -82,9 +82,10 @@ def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
         return follow(queries.start_all(), queries.start)
 
     with Client.connect(on.broker.url) as client:
+        check_names(client, found)
         assert make_streams(client, found) == [f"ALERTS_OF_{stream}"]
         assert make_streams(client, found) == []
-        assert list(check_streams(client, found)) == []
+        assert list(check_sinks(client, found)) == []
     on.broker.publish(f"{stream}.a", [order(1, 50), order(2, 200), order(3, 300)])
     progress = run()["raw"]
     assert (progress.rows, progress.lag) == (3, 0)
@@ -132,17 +133,28 @@ def test_sql_that_is_wrong_is_told_with_the_line_of_its_step(
 def test_streams_that_are_not_there_are_told_before_spark_starts(on: Nats) -> None:
     found = write_pipeline(on, "NOWHERE")
     with Client.connect(on.broker.url) as client, pytest.raises(ConfigError) as raised:
-        list(check_streams(client, found))
+        check_names(client, found)
     assert "the server has no stream NOWHERE" in str(raised.value)
     assert raised.value.line == 5
 
 
-def test_a_short_duplicate_window_is_told_before_spark_starts(on: Nats) -> None:
+def test_a_stream_to_write_to_that_is_not_there_is_told_with_its_line(on: Nats) -> None:
+    sinks = "sinks:\n  copy: {from: messages, stream: NOWHERE, subject: a.b}\n"
+    text = f"checkpoint: c\nsources:\n  messages: {{stream: ORDERS}}\n{sinks}"
+    found = write_pipeline(on, on.broker.make_stream(), text)
+    with Client.connect(on.broker.url) as client, pytest.raises(ConfigError) as raised:
+        check_names(client, found)
+    assert "the server has no stream NOWHERE" in str(raised.value)
+    assert raised.value.line == 5
+
+
+@pytest.mark.parametrize("target_option", ["subject: {}.copy", "stream: {}"])
+def test_a_short_duplicate_window_is_told(on: Nats, target_option: str) -> None:
     source, target = on.broker.make_stream(), on.broker.make_stream(duplicate_window=5)
-    sinks = f"sinks:\n  copy: {{from: messages, subject: {target}.copy}}\n"
+    sinks = f"sinks:\n  copy: {{from: messages, {target_option.format(target)}}}\n"
     found = write_pipeline(on, source, f"checkpoint: c\nsources:\n  messages: {{stream: ORDERS}}\n{sinks}")
     with Client.connect(on.broker.url) as client:
-        warnings = list(check_streams(client, found))
+        warnings = list(check_sinks(client, found))
     assert len(warnings) == 1
     assert f"the stream {target} recognises duplicates for 5 s" in warnings[0]
 

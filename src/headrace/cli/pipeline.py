@@ -78,20 +78,22 @@ def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> 
     from headrace.spark.pipeline.plan import build_views, import_functions
     from headrace.spark.pipeline.reading import read_pipeline
     from headrace.spark.pipeline.run import Queries
-    from headrace.spark.pipeline.streams import check_streams, make_streams
+    from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
 
     found = read_pipeline(file)
     import_functions(found)
     with _server(found, server) as target:
         with connected(target) as client:
-            for name in make_streams(client, found):
-                say(f"made the stream {name}")
-            for warning in check_streams(client, found):
-                say(f"warning: {warning}")
+            check_names(client, found)
         settings = SETTINGS | dict(found.conf)
         options = source_options(target)
         with spark_for_command(f"headrace pipeline {found.name}", master or found.master, settings) as spark:
             views = build_views(spark, found, options)
+            with connected(target) as client:  # not before all that can be wrong with the file was seen
+                for name in make_streams(client, found):
+                    say(f"made the stream {name}")
+                for warning in check_sinks(client, found):
+                    say(f"warning: {warning}")
             queries = Queries(spark, found, views, options, _show, once=once)
             started = queries.start_all()
             say(f"running {', '.join(started)}" + ("" if once else "; Ctrl-C stops"))

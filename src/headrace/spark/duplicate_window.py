@@ -23,15 +23,19 @@ _checked: set[str] = set()
 
 def warning_about(client: Client, subject: str) -> str | None:
     """What to say about the stream that keeps this subject; None if all is well or no stream keeps it."""
-    for stream in client.stream_names(subject):
-        window = client.stream_info(stream).duplicate_window
-        if window < RESTART_SECONDS * NANOSECONDS:
-            return (
-                f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that "
-                f"starts again later than that can write messages twice; give it a duplicate_window of "
-                f"{RESTART_SECONDS} s or more"
-            )
-    return None
+    warnings = (warning_about_stream(client, stream) for stream in client.stream_names(subject))
+    return next(filter(None, warnings), None)
+
+
+def warning_about_stream(client: Client, stream: str) -> str | None:
+    window = client.stream_info(stream).duplicate_window
+    if window >= RESTART_SECONDS * NANOSECONDS:
+        return None
+    return (
+        f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that "
+        f"starts again later than that can write messages twice; give it a duplicate_window of "
+        f"{RESTART_SECONDS} s or more"
+    )
 
 
 def warn_if_short(client: Client, subjects: Any) -> None:

@@ -1,4 +1,4 @@
-"""Makes the streams that a pipeline needs, and looks at those that it writes to, before Spark is started."""
+"""Looks at the streams that a pipeline names, and makes those that it asks for, before a query is started."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.spark.duplicate_window import NANOSECONDS, warning_about
+from headrace.spark.duplicate_window import NANOSECONDS, warning_about, warning_about_stream
 from headrace.spark.pipeline.specification import Pipeline
 
 if TYPE_CHECKING:
     from headrace.client import Client
+
+
+HINT = "check its name, make it, or let `streams:` in this file make it"
+
+
+def check_names(client: Client, pipeline: Pipeline) -> None:
+    """Raises ConfigError for a stream that is not there and will not be made."""
+    known = {*client.stream_names(), *(stream.name for stream in pipeline.streams)}
+    for source in pipeline.sources:
+        for stream in source.options["stream"].split(","):
+            if stream not in known:
+                source.node.fail(f"the server has no stream {stream}", HINT)
+    for sink in pipeline.sinks:
+        if sink.stream and sink.stream not in known:
+            sink.node.fail(f"the server has no stream {sink.stream}", HINT)
 
 
 def make_streams(client: Client, pipeline: Pipeline) -> list[str]:
@@ -34,21 +49,17 @@ def make_streams(client: Client, pipeline: Pipeline) -> list[str]:
     return made
 
 
-def check_streams(client: Client, pipeline: Pipeline) -> Iterator[str]:
-    """Raises ConfigError for a stream that is not there; yields what else there is to say."""
-    existing = set(client.stream_names())
-    for source in pipeline.sources:
-        for stream in source.options["stream"].split(","):
-            if stream not in existing:
-                source.node.fail(
-                    f"the server has no stream {stream}", "make it, or let `streams:` in this file make it"
-                )
+def check_sinks(client: Client, pipeline: Pipeline) -> Iterator[str]:
+    """Raises ConfigError for a subject that no stream keeps; yields what else there is to say."""
     for sink in pipeline.sinks:
-        if sink.publish and sink.subject:
-            if not client.stream_names(sink.subject):
-                sink.node.fail(
-                    f"no stream keeps the subject {sink.subject}, so nothing would be acknowledged"
-                )
+        if not sink.publish:
+            continue
+        if sink.subject and not client.stream_names(sink.subject):
+            sink.node.fail(f"no stream keeps the subject {sink.subject}, so nothing would be acknowledged")
+        warning = None
+        if sink.stream:
+            warning = warning_about_stream(client, sink.stream)
+        elif sink.subject:
             warning = warning_about(client, sink.subject)
-            if warning:
-                yield warning
+        if warning:
+            yield warning
