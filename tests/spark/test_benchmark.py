@@ -12,7 +12,7 @@ from benchmarks.spark import sources, work
 from benchmarks.spark.__main__ import main
 from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import LINES, PARQUET, Result, as_text, verdicts
-from tests.spark.conftest import Broker
+from tests.spark.conftest import Broker, server_kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +55,7 @@ def test_processes_that_come_from_us_count(spark: SparkSession) -> None:
     assert family_cpu_seconds() > before  # Java's, in which Spark runs
 
 
+@pytest.mark.parametrize("broker", server_kinds(), indirect=True)  # nats-py's source takes one address
 def test_every_line_is_measured(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     register_pickle_by_value(sources)
     spark.dataSource.register(sources.TimedSource)

@@ -132,6 +132,7 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
             5,
             "`orders` is the name of a source or step",
         ),
+        ("sinks:", "server: embeded\nsinks:", 4, "`embeded` is neither a URL nor `embedded`"),
         ("sinks:", "server: {user: a}\nsinks:", 4, "a server has either a `url`, or `embedded: true`"),
         ("sinks:", 'server: "nats://${NO_SUCH}"\nsinks:', 4, "the environment has no variable NO_SUCH"),
         ("sinks:", "sources2: !!python/name:os.system\nsinks:", 4, "this value cannot be used"),

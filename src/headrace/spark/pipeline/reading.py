@@ -5,6 +5,7 @@ Names of sources and steps are those of views in SQL. A step sees all sources, a
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -88,6 +89,8 @@ def _server(node: Node | None, directory: Path) -> ServerSpec:
         urls = [_filled(text, node) for text in node.texts("server")]
         if urls == ["embedded"]:
             return ServerSpec(store=str(directory / "streams"))
+        if difflib.get_close_matches(urls[0], ["embedded"], cutoff=0.8):
+            node.fail(f"`{urls[0]}` is neither a URL nor `embedded`", "did you mean `embedded`?")
         return ServerSpec(urls=tuple(urls))
     fields = node.fields("server", ("url", "user", "password", "token", "embedded", "store", "port"))
     embedded = "embedded" in fields and fields["embedded"].switch("embedded")
