@@ -43,7 +43,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "SECONDS", 240.0)  # Spark on a busy machine
 
 
-@pytest.mark.long
 @LAST
 def test_sql_queries_a_stream(broker: Broker) -> None:
     stream = broker.make_stream()

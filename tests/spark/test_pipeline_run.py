@@ -16,7 +16,7 @@ from headrace.client import Client
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
-from headrace.spark.pipeline.run import Queries
+from headrace.spark.pipeline.run import Queries, Show
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
 from headrace.spark.progress import Progress
@@ -174,12 +174,17 @@ def test_a_query_that_cannot_start_stops_the_others(on: Nats) -> None:
 # A machine that is busy
 
 
-def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
+def queries_of_one_order(on: Nats, show: Show) -> Queries:
+    """To the screen only."""
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.a", [order(1, 200)])
     sinks = FILE.partition("sinks:")[2]
     found = write_pipeline(on, stream, FILE.replace(sinks, "\n  screen: {from: large, console: true}\n"))
     options = {"servers": on.broker.url}
+    return Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
+
+
+def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
     shown = []
 
     def show(name: str, rows: DataFrame) -> None:
@@ -187,7 +192,7 @@ def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
         if len(shown) == 1:
             raise RuntimeError(TOO_LATE)  # as Spark says it when a process has not started in 10 seconds
 
-    queries = Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
+    queries = queries_of_one_order(on, show)
     progress = follow(queries.start_all(), queries.start)
     assert [[row.id for row in rows] for rows in shown] == [[1], [1]]
     assert progress["screen"].rows == 1
@@ -195,18 +200,13 @@ def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
 
 @pytest.mark.parametrize("failure", ["something else", TOO_LATE])
 def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) -> None:
-    stream = on.broker.make_stream()
-    on.broker.publish(f"{stream}.a", [order(1, 200)])
-    sinks = FILE.partition("sinks:")[2]
-    found = write_pipeline(on, stream, FILE.replace(sinks, "\n  screen: {from: large, console: true}\n"))
-    options = {"servers": on.broker.url}
     shown = []
 
     def show(name: str, rows: DataFrame) -> None:
         shown.append(name)
         raise RuntimeError(failure)
 
-    queries = Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
+    queries = queries_of_one_order(on, show)
     with pytest.raises(PySparkException, match=failure):
         follow(queries.start_all(), queries.start)
     assert (len(shown) > 1) == (failure == TOO_LATE)

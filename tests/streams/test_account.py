@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -109,6 +110,10 @@ async def test_all_users_of_the_account_share_its_streams(kind: ServerKind, tmp_
         await boss.jetstream().publish("S", b"from the boss")
         await boss.close()
         assert (await guest.jetstream().get_msg("S", 1)).data == b"from the boss"
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(b'CONNECT {"user":"boss","pass":"wrong"}\r\nPING\r\n')
+        assert (await reader.read()).endswith(b"-ERR 'Authorization Violation'\r\n")
+        writer.close()
 
 
 @BOTH
