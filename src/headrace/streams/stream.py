@@ -131,16 +131,16 @@ class Stream:
         """Write what helps the next start. Blocks."""
         self.log.close()
 
-    async def update(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked, and is on disk. What it no longer allows goes.
-
-        Raises ApiError if that cannot be written.
-        """
+    def update(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked, and is on disk. Then `keep_limits`."""
         self.config = config
         self._limit(at_once=False)
         self._retention.configure(config.retention)
         self._configure()
         self._subscribe()
+
+    async def keep_limits(self) -> None:
+        """Remove what the configuration no longer allows. Raises ApiError if that cannot be written."""
         await remove_in_slices(self.log, partial(self.log.enforce, STEP_RECORDS))
         self.on_removed()
         self._removing_unneeded.start()
