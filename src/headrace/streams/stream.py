@@ -80,7 +80,13 @@ class Stream:
         )
         self._vanished = Vanished(self.log, self.consumers)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
-        self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
+        self._direct_get = DirectGet(
+            self.name,
+            self.log,
+            jetstream.client,
+            jetstream.options.max_pending,
+            when_current=self.ingest.when_current,
+        )
 
     # -- starting and stopping
 
@@ -181,8 +187,13 @@ class Stream:
         self.ingest.configure()
         sink.direct = not (self.ingest.needs_every_message or config.sealed)
         self._expiry.configure(0 if has_own_ages(config) else config.max_age)
+        self.serve_direct_gets()
+
+    def serve_direct_gets(self) -> None:
+        """For itself, and for its origin once it has all of it: a new mirror would say 404 to much."""
+        config = self.config
         served = {self.name} if config.allow_direct else set()
-        if config.mirror and config.mirror_direct:
+        if config.mirror and config.mirror_direct and self.ingest.is_mirror_ready:
             served.add(config.mirror.name)
         self._direct_get.serve(served)
 
