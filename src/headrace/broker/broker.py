@@ -11,11 +11,12 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 
 from headrace.accounts.authentication import Authenticator
 from headrace.broker.connection import Connection
+from headrace.broker.credential_checks import CredentialChecks
 from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, listen
 from headrace.broker.timers import EqualTimers
@@ -41,6 +42,7 @@ class Broker:
         self.server_id = new_server_id()
         self.started_at = self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
+        self.credential_checks = CredentialChecks()
         self.interest = Interest()
         self.hub = Hub(
             max_payload=options.max_payload,
@@ -66,7 +68,6 @@ class Broker:
         self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
-        self._tasks: set[asyncio.Task[None]] = set()
         self._write_check: asyncio.TimerHandle | None = None
 
     # -- starting and stopping
@@ -104,6 +105,7 @@ class Broker:
             self._write_check.cancel()
         for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
             timers.stop_all()
+        self.credential_checks.stop()
         if self.hub.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.hub.fileno())
             self.hub.close()
@@ -158,8 +160,8 @@ class Broker:
         self._last_cid += 1
         self.total_connections += 1
         connection = Connection(self, self._last_cid, host, port)
-        link = self.hub.attach(accepted.detach(), connection, self.interest)
-        connection.start(link)
+        descriptor = accepted.detach()
+        connection.start(self.hub.attach(descriptor, connection, self.interest), descriptor)
         if len(self.connections) < limit:
             self.connections[connection.cid] = connection
         else:
@@ -186,12 +188,6 @@ class Broker:
         """A mistake of ours outside of any connection."""
         text = "".join(traceback.format_exception(error))
         self.log.error(f"Internal error: {text}")
-
-    def in_background(self, work: Coroutine[None, None, None]) -> None:
-        """Run work that takes a while; the event loop alone would not keep it from being collected."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- timers
 
