@@ -67,6 +67,7 @@ class Broker:
         )
         self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
+        self._is_lame_duck = False
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
         self._write_check: asyncio.TimerHandle | None = None
 
@@ -114,7 +115,8 @@ class Broker:
         """Lame duck: take no new clients, tell the others, then close them one by one over the given time."""
         options = self.options
         self.stop_accepting()
-        self.info.lame_duck = True
+        self._is_lame_duck = True
+        self._announce()
         for connection in self.connections.values():
             connection.announce()
         self.hub.flush()
@@ -140,6 +142,7 @@ class Broker:
         self.first_ping_timers.seconds = min(FIRST_PING_SECONDS, options.ping_interval)
         self.ping_timers.seconds = options.ping_interval
         self._announce()
+        self._close_excess()
         for connection in self.connections.values():
             connection.link.trace(options.trace)
             if info_changed:
@@ -150,8 +153,20 @@ class Broker:
 
     def _announce(self) -> None:
         self.info = ServerInfo(
-            self.options, self.server_id, self.port, auth_required=self.authenticator.required
+            self.options,
+            self.server_id,
+            self.port,
+            auth_required=self.authenticator.required,
+            lame_duck=self._is_lame_duck,
         )
+
+    def _close_excess(self) -> None:
+        """A lower limit holds for those who are connected, too. The latest leave; nats-server picks any."""
+        excess = list(self.connections.values())[max(self.options.max_connections, 0) :]
+        for connection in excess:
+            connection.on_violation("connections", b"")
+        if excess:
+            self.log.info(f"Closed {len(excess)} connections to fall within max_connections")
 
     # -- clients
 
