@@ -115,14 +115,19 @@ class Api:
     def in_flight(self) -> int:
         return self._in_line + len(self._tasks)
 
-    async def stop(self) -> None:
-        """Take no more requests, and wait for those that wait for the disk."""
+    async def stop(self, seconds: float) -> list[str]:
+        """Take no more requests, and wait for those under way. The subjects of those given up on."""
         self._closed = True
         for handle in self._handles:
             self._client.unsubscribe(handle)
         self._waiting.clear()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        until = time.monotonic() + seconds
+        while self._tasks and time.monotonic() < until:
+            await asyncio.wait(self._tasks, timeout=max(until - time.monotonic(), 0))
+        given_up = sorted(task.get_name() for task in self._tasks)
+        for task in self._tasks:
+            task.cancel()
+        return given_up
 
     def on_message(self, message: InboxMessage) -> None:
         subject = decode(message.subject)
@@ -178,7 +183,9 @@ class Api:
         answer = self._handle(route, request)
         if answer is not None:
             self._busy.setdefault(request.stream, deque())
-            task = asyncio.get_running_loop().create_task(self._finish(route, request, answer))
+            task = asyncio.get_running_loop().create_task(
+                self._finish(route, request, answer), name=request.subject
+            )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
