@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from headrace.broker.descriptors import raise_limit
 from headrace.config.options import Options
 from headrace.engine import last_resort
 from headrace.errors import HeadraceError
@@ -46,6 +47,7 @@ def run_server(
         await server.serve()
         return 0
 
+    raise_limit()
     # What was imported stays for good: keep the collector from walking it again and again.
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -17,6 +17,7 @@ from functools import partial
 from headrace.accounts.authentication import Authenticator
 from headrace.broker.connection import Connection
 from headrace.broker.credential_checks import CredentialChecks
+from headrace.broker.descriptors import DescriptorReserve
 from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, listen
 from headrace.broker.timers import EqualTimers
@@ -67,6 +68,7 @@ class Broker:
         )
         self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
+        self._reserve = DescriptorReserve(log)
         self._is_lame_duck = False
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
         self._write_check: asyncio.TimerHandle | None = None
@@ -177,7 +179,7 @@ class Broker:
         connection = Connection(self, self._last_cid, host, port)
         descriptor = accepted.detach()
         connection.start(self.hub.attach(descriptor, connection, self.interest), descriptor)
-        if len(self.connections) < limit:
+        if len(self.connections) < limit and self._reserve.has_room_for(descriptor):
             self.connections[connection.cid] = connection
         else:
             connection.on_violation("connections", b"")
