@@ -165,6 +165,8 @@ class Api:
     def _work(self) -> None:
         """Handle what waits, for a slice of time."""
         self._scheduled = False
+        if self._closed:
+            return
         until = time.monotonic() + SLICE_SECONDS
         while self._waiting:
             if time.monotonic() > until:
@@ -207,11 +209,10 @@ class Api:
             self._succeed(route, request, await answer)
         except Exception as error:
             self._fail(route, request, error)
-        followers = self._busy.pop(request.stream)
-        while followers and request.stream not in self._busy:
-            self._start(*followers.popleft())
-        if followers:
-            self._busy[request.stream].extendleft(reversed(followers))
+        # They came before all that waits now. Thousands of them are handled in slices like everything else.
+        self._waiting.extendleft(reversed(self._busy.pop(request.stream)))
+        if not self._scheduled:
+            self._work()
 
     # -- answers
 
