@@ -39,8 +39,6 @@ SLICE_SECONDS = 0.005
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
-STOP_SECONDS = 3.0
-"""That requests under way have when the server stops."""
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -112,7 +110,7 @@ class Api:
         self._busy: dict[str, deque[tuple[Route, Request]]] = {}
         self._in_line = 0
         self._bytes_in_line = 0
-        self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._scheduled = False
         self._closed = False
         self._handles = [
@@ -123,19 +121,19 @@ class Api:
     def in_flight(self) -> int:
         return self._in_line + len(self._tasks)
 
-    async def stop(self) -> None:
-        """Take no more requests, and wait for those that wait for the disk, but not for ever."""
+    async def stop(self, seconds: float) -> list[str]:
+        """Take no more requests, and wait for those under way. The subjects of those given up on."""
         self._closed = True
         for handle in self._handles:
             self._client.unsubscribe(handle)
         self._waiting.clear()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
-        for task, request in self._tasks.items():
-            self._log.warn(f"JetStream API request is not finished and is given up: {request.subject}")
+        until = time.monotonic() + seconds
+        while self._tasks and time.monotonic() < until:
+            await asyncio.wait(self._tasks, timeout=max(until - time.monotonic(), 0))
+        given_up = sorted(task.get_name() for task in self._tasks)
+        for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        return given_up
 
     def on_message(self, message: InboxMessage) -> None:
         subject = decode(message.subject)
@@ -173,6 +171,8 @@ class Api:
     def _work(self) -> None:
         """Handle what waits, for a slice of time."""
         self._scheduled = False
+        if self._closed:
+            return
         until = time.monotonic() + SLICE_SECONDS
         while self._waiting:
             if time.monotonic() > until:
@@ -191,9 +191,11 @@ class Api:
         answer = self._handle(route, request)
         if answer is not None:
             self._busy.setdefault(request.stream, deque())
-            task = asyncio.get_running_loop().create_task(self._finish(route, request, answer))
-            self._tasks[task] = request
-            task.add_done_callback(self._tasks.pop)
+            task = asyncio.get_running_loop().create_task(
+                self._finish(route, request, answer), name=request.subject
+            )
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _handle(self, route: Route, request: Request) -> Awaitable[Body] | None:
         """The awaitable, if the request is not yet answered."""
@@ -217,10 +219,12 @@ class Api:
         finally:
             watch.stop()
         followers = self._busy.pop(request.stream)
-        while followers and request.stream not in self._busy and not self._closed:
-            self._start(*followers.popleft())
-        if followers and not self._closed:
-            self._busy[request.stream].extendleft(reversed(followers))
+        if self._closed:
+            return
+        # They came before all that waits now. Thousands of them are handled in slices like everything else.
+        self._waiting.extendleft(reversed(followers))
+        if not self._scheduled:
+            self._work()
 
     # -- answers
 
