@@ -130,8 +130,12 @@ cdef class Link:
             return
         subscription = Subscription(subject, queue, sid)
         subscription.receiver = <void *> self
-        self.interest.insert(subscription)
-        self.subscriptions[sid] = subscription
+        self.subscriptions[sid] = subscription       # first: the trie has only a pointer to it
+        try:
+            self.interest.insert(subscription)
+        finally:
+            if subscription.node == NULL:
+                del self.subscriptions[sid]
 
     def unsubscribe(self, bytes sid not None, long long maximum):
         """End a subscription, now or (maximum > 0) when so many messages have been delivered on it."""
@@ -160,8 +164,12 @@ cdef class Link:
         for k in range(MOST_UNSUBSCRIBED):
             if not self.subscriptions:
                 return
-            _, subscription = self.subscriptions.popitem()
-            self.interest.remove(subscription)
+            sid, subscription = self.subscriptions.popitem()
+            try:
+                self.interest.remove(subscription)
+            finally:
+                if subscription.node != NULL:
+                    self.subscriptions[sid] = subscription       # the trie has only a pointer to it
         self.hub.deferred.append(self.unsubscribe_some)    # which also keeps the link, as long as routes lead to it
 
 
@@ -179,7 +187,6 @@ cdef class Outboxes:
         self.max_pending = max_pending
         self.paused = []
         self.stalled = []
-        self.closing = []
         self.deferred = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
@@ -256,7 +263,12 @@ cdef class Outboxes:
             return 0
         link.flags |= CLOSED
         link.close_reason = reason
-        self.closing.append(link)
+        # A chain needs no memory: the end of a link must not fail, least of all where memory is short.
+        if self.first_closing == NULL:
+            self.first_closing = <void *> link
+        else:
+            (<Link> self.last_closing).next_closing = <void *> link
+        self.last_closing = <void *> link
         return 0
 
     # -- filling ------------------------------------------------------------------------------------------------
@@ -385,18 +397,22 @@ cdef class Outboxes:
 
     cdef int flush_all(self) except -1:
         """Write every outbox that got something, then start the arena again."""
-        cdef Py_ssize_t k
         cdef Link link
-        for k in range(self.dirty_count):
-            link = <Link> self.dirty[k]
+        while self.dirty_flushed < self.dirty_count:
+            link = <Link> self.dirty[self.dirty_flushed]
+            self.dirty_flushed += 1          # whatever happens now, nobody meets this pointer again
             link.flags &= ~(<uint32_t> DIRTY)
-            if link.flags & WANTS_WRITE:
-                # Its socket was full a moment ago, and epoll will tell when it is not.
-                if link.span_length:
-                    self.settle_span(link)
-            else:
-                self.flush_link(link)
-        self.dirty_count = 0
+            try:
+                if link.flags & WANTS_WRITE:
+                    # Its socket was full a moment ago, and epoll will tell when it is not.
+                    if link.span_length:
+                        self.settle_span(link)
+                else:
+                    self.flush_link(link)
+            except MemoryError as error:
+                link.span_length = 0         # it will not get what was in it: nothing may follow
+                self.report_bug(link, error)
+        self.dirty_count = self.dirty_flushed = 0
         self.arena_used = 0
         self.owed = self.owed_apart = 0
         return 0
