@@ -27,6 +27,7 @@ Nothing here is ever changed while a route is being walked: the hub ends subscri
 A receiver is kept alive as long as one of its subscriptions is in the trie.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
@@ -46,6 +47,7 @@ class InvalidSubject(ValueError):
     """The subject has an empty token, or a `>` that is not its last token."""
 
 
+@cython.no_gc      # it can be part of no circle, and the collector would walk through a million of them
 cdef class Subscription:
     def __cinit__(self, bytes subject not None, bytes queue, bytes sid not None):
         self.receiver = NULL
@@ -55,6 +57,11 @@ cdef class Subscription:
         self.delivered = 0
         self.maximum = 0
         self.node = NULL
+
+    @property
+    def owner(self):
+        """Who decides for its receiver; None if it is not in a trie (any more), or nobody does."""
+        return None if self.node == NULL or self.receiver == NULL else (<object> self.receiver).owner
 
 
 cdef int append(SubscriptionList *subscriptions, void *item) except -1:

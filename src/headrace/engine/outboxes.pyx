@@ -26,7 +26,9 @@ its publishers are stalled for STALL_SECONDS after every STALL_BYTES, which is n
 receiver a last chance to catch up.
 """
 
+from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memmove, memset
@@ -147,6 +149,20 @@ cdef class Link:
         else:
             self.interest.remove(subscription)
             del self.subscriptions[sid]
+
+    def some_subscriptions(self, Py_ssize_t place, Py_ssize_t most, Py_ssize_t skipped=0):
+        """(at most `most` of them behind a place, the place to go on from). Begin at 0; at the end there are none.
+
+        A million of them need not be copied in one piece. What comes and goes meanwhile may be among them, or not.
+        """
+        cdef list found = []
+        cdef PyObject *value
+        while len(found) < most and PyDict_Next(self.subscriptions, &place, NULL, &value):
+            if skipped:
+                skipped -= 1
+            else:
+                found.append(<Subscription> value)
+        return found, place
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
         raise NotImplementedError
