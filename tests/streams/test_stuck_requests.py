@@ -59,7 +59,7 @@ async def test_a_request_that_never_ends_is_logged_and_does_not_keep_the_server_
     routes = (*jetstream.ROUTES, Route("STREAM.BUG.*", "bug_response", never_end))
     monkeypatch.setattr(jetstream, "ROUTES", routes)
     monkeypatch.setattr(api, "LONG_SECONDS", 0.01)
-    monkeypatch.setattr(api, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(jetstream, "STOP_REQUESTS_SECONDS", 0.01)
     warning = f"[WRN] JetStream API request has not been answered for 0.02 seconds: {API}STREAM.BUG.A"
     async with asyncio.timeout(30):
         async with embedded_server(tmp_path) as server:
@@ -71,7 +71,7 @@ async def test_a_request_that_never_ends_is_logged_and_does_not_keep_the_server_
             assert "error" not in await ask(client, "STREAM.CREATE.B", {"name": "B"})  # others do not
             await client.close()
         log = server.log()
-    assert f"[WRN] JetStream API request is not finished and is given up: {API}STREAM.BUG.A" in log
+    assert f"[WRN] JetStream Shutdown: gave up on a request that does not end: {API}STREAM.BUG.A" in log
     assert "JetStream Shutdown" in log
 
 
