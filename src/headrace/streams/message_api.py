@@ -116,6 +116,7 @@ def _not_deleted(stream: Stream, seq: int) -> ApiError:
 
 async def _deleted(stream: Stream) -> Fields:
     await stream.committed()
+    await stream.erased()
     return {"success": True}
 
 
