@@ -39,7 +39,11 @@ import os
 cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
 cdef double PAUSE_SECONDS = 60      # without compressing or rewriting, after it failed
 cdef double QUIET_SECONDS = 60      # after which the beginning of the log is taken to stay where it is
-PASSING = (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+
+
+cdef bint may_pass(int error) noexcept:
+    """Whether what failed may work later: there was no space, no descriptor, no memory."""
+    return error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
 
 
 cdef bint plan_chore(Log log) except -1:
@@ -217,14 +221,14 @@ cdef int finish_chore(Log log, Job *job) except -1:
     elif job.kind == INDEX:
         job.segment.indexed = True
         job.segment.damaged = job.segment.damaged or job.damaged
-        job.segment.given_up = job.error != 0 and job.error not in PASSING
+        job.segment.given_up = job.error != 0 and not may_pass(job.error)
     elif job.kind == REWRITE:
         if job.damaged:
             job.segment.damaged = True
             log.warn(f"segment {job.segment.number} is damaged and stays as it is")
         elif job.error:
             log.rewrite_at = monotonic() + PAUSE_SECONDS
-            job.segment.given_up = job.error not in PASSING
+            job.segment.given_up = not may_pass(job.error)
             log.warn(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
         else:
             replace(log, job.segment, job.replacement)
@@ -242,7 +246,7 @@ cdef int finish_chore(Log log, Job *job) except -1:
         log.warn(f"dead segments cannot be removed: {os.strerror(job.error)}")
         log.rewrite_at = monotonic() + PAUSE_SECONDS
         for k in range(log.segment_count):
-            if job.error not in PASSING and log.segments[k].live == 0:
+            if not may_pass(job.error) and log.segments[k].live == 0:
                 log.segments[k].given_up = True
     free(job.keep)
     job.keep = NULL
@@ -257,7 +261,7 @@ cdef bint take_packing(Log log, Job *job) except -1:
     job.segment.damaged = job.segment.damaged or job.damaged
     if job.error:
         log.compress_at = monotonic() + PAUSE_SECONDS
-        job.segment.left_plain = job.error not in PASSING
+        job.segment.left_plain = not may_pass(job.error)
         log._warn_of_compression(os.strerror(job.error))
         return True
     log.compress_failing = False

@@ -5,7 +5,7 @@
 
 An erasure never holds up the loop, a publish or the removal itself. If it fails, the message stays removed and the stream
 goes on: a compressed segment is written anew as a whole, for which a full disk has no space. Whoever waits is told, it is
-said once, and tried again. The queue is in memory only: what is not erased when the log is closed is reported, and goes when
+said once, and tried again (unless the segment is damaged, or the like: then it never will be). The queue is in memory only: what is not erased when the log is closed is reported, and goes when
 its segment is rewritten or removed.
 
 Meanwhile the segment may be rewritten: a copy that was planned before the removal has the text, too, at another place.
@@ -15,7 +15,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memset
 
-from headrace.engine.chores cimport wait_for_sync
+from headrace.engine.chores cimport may_pass, wait_for_sync
 from headrace.engine.committer cimport ERASE, STAGE_SYNC, Erasure, hand_over
 from headrace.engine.failing cimport fail
 from headrace.engine.record cimport HEAD_SIZE
@@ -67,7 +67,10 @@ cdef int start_erasing(Log log) except -1:
         return 0
     segment = next_segment(log)
     if segment == NULL:
-        return 0 if log.unerased_count else tell(log, None)
+        if log.unerased_count:
+            return 0               # their removal is not on disk so far
+        log.erase_failure = None
+        return tell(log, None)
     log.chore.segment = segment
     if segment.packing != NULL and segment.fd < 0:
         try:
@@ -114,28 +117,44 @@ cdef Segment *segment_of(Log log, const Erasure *erasure) noexcept:
 
 cdef int finish_erasing(Log log, Job *job) except -1:
     cdef Packing *packing = job.packing
-    cdef uint32_t k, n, kept = 0
-    cdef bint done
+    cdef uint32_t k
     job.packing = NULL
     if job.error:
         if job.stage == STAGE_SYNC:
             return fail(log, job.error, True)
-        return postpone(log, os.strerror(job.error))
+        take_out(log, job)
+        if may_pass(job.error):
+            # Behind the others, which may be in segments where it works.
+            for k in range(job.erasure_count):
+                log.unerased[log.unerased_count] = job.erasures[k]
+                log.unerased_count += 1
+            return postpone(log, os.strerror(job.error))
+        log.warn(f"the text of deleted message {job.erasures[0].seq} cannot be overwritten: {os.strerror(job.error)}")
+        return tell(log, os.strerror(job.error))
     if packing != NULL:
         if not wait_for_sync(log, job.segment):
             free_packing(packing)
             return 0
         log.change_packing(job.segment, packing)
+    take_out(log, job)
+    if log.unerased_count == 0:
+        log.erase_failure = None
+        return tell(log, None)
+    return 0
+
+
+cdef void take_out(Log log, const Job *job) noexcept:
+    """The erasures of a job are not in the queue any more. (There is room for them at its end.)"""
+    cdef uint32_t k, n, kept = 0
+    cdef bint found
     for k in range(log.unerased_count):
-        done = False
+        found = False
         for n in range(job.erasure_count):
-            done = done or job.erasures[n].seq == log.unerased[k].seq
-        if not done:
+            found = found or job.erasures[n].seq == log.unerased[k].seq
+        if not found:
             log.unerased[kept] = log.unerased[k]
             kept += 1
     log.unerased_count = kept
-    log.erase_failure = None
-    return 0 if kept else tell(log, None)
 
 
 cdef int postpone(Log log, str reason) except -1:

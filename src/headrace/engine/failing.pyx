@@ -13,9 +13,9 @@ After a full disk, and the like, the log takes writes again once there is space.
 opened anew by a restart: nobody can know what is on the disk.
 """
 
-from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
 from libc.stdint cimport uint32_t, uint64_t
 
+from headrace.engine.chores cimport may_pass
 from headrace.engine.committer cimport hand_over
 from headrace.engine.erasing cimport forget_erasures
 from headrace.engine.recovery cimport recover
@@ -35,7 +35,7 @@ cdef int fail(Log log, int error, bint final) except -1:
     if log.failure is not None:
         return 0
     log.failure = f"cannot {'sync' if final else 'write'}: {os.strerror(error)}"
-    log.recovers = not final and error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+    log.recovers = not final and may_pass(error)
     log.retryable = False
     log.rolling_back = True
     log.wants_commit = log.chore_planned = log.sync_due = False
