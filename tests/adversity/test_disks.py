@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,39 @@ def test_a_store_directory_that_cannot_be_written_is_a_clear_failure(tmp_path: P
         running_server("headrace", flags=["-js", "-sd", str(blocked)]),
     ):
         pass
+
+
+def test_deleting_a_message_on_a_full_disk_does_not_stop_the_stream(tmp_path: Path) -> None:
+    """Erasing in a compressed segment needs space: the message goes, and its text when there is some."""
+    with (
+        small_disk(tmp_path / "disk", "64m") as disk,
+        running_server("headrace", flags=["-js", "-sd", str(disk / "store")]) as server,
+        Connection(server.port) as connection,
+    ):
+        create_stream(server.port, compression="s2")
+        record = Record()
+        record.publish(server.port, count=300, size=64 * 1024, in_flight=16)
+        assert len(record.acknowledged) == 300
+        (first,) = disk.rglob("000000000001.log")
+        until = time.monotonic() + 20
+        while first.read_bytes()[8:12] != b"\2\0\0\0" and time.monotonic() < until:
+            time.sleep(0.05)  # until it is compressed
+        ballast = disk / "ballast"
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        answer = connection.request("$JS.API.STREAM.MSG.DELETE.CRASH", {"seq": 5})
+        assert "removed but not erased" in answer["error"]["description"], answer
+        answer = connection.request("$JS.API.STREAM.MSG.DELETE.CRASH", {"seq": 5})
+        assert answer["error"]["err_code"] == 10043, answer  # there is no such message
+        assert "cannot be overwritten so far" in server.log()
+        ballast.unlink()
+        record.publish(server.port, count=10)
+        assert not record.errors
+        assert len(record.acknowledged) == 310
+        assert connection.request("$JS.API.STREAM.MSG.DELETE.CRASH", {"seq": 6}).get("success")
+        del record.acknowledged[5], record.acknowledged[6]
+        check(record, stored_messages(server.port))
+        answer = connection.request("$JS.API.STREAM.PURGE.CRASH")
+        assert answer.get("success"), answer
+        assert answer["purged"] == 308

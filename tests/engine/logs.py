@@ -26,6 +26,17 @@ def settle(log: Log, committer: Committer | None) -> str | None:
     return done[0]
 
 
+def erase(log: Log, committer: Committer | None) -> str | None:
+    """Wait until the texts of deleted messages are overwritten. Returns why it failed."""
+    done: list[str | None] = []
+    log.when_erased(done.append)
+    while not done:
+        assert committer is not None
+        select.select([committer], [], [], 30)
+        committer.poll()
+    return done[0]
+
+
 def reopen(log: Log, committer: Committer | None) -> Log:
     """Close a log of files and open it again; nothing may be found damaged."""
     directory, segment_bytes = log.directory, log.segment_bytes

@@ -11,7 +11,7 @@ import pytest
 from headrace.engine.committer import Committer
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log, Refused
-from tests.engine.logs import EVERYTHING, content, files, messages, reopen, settle, watch
+from tests.engine.logs import EVERYTHING, content, erase, files, messages, reopen, settle, watch
 
 HEADERS = b"NATS/1.0\r\nkey: value\r\n\r\n"
 
@@ -188,6 +188,7 @@ def test_erased_text_is_not_on_disk_any_more(tmp_path: Path, committer: Committe
     assert log.remove(2, erase=True)
     assert log.remove(3, erase=True)
     assert settle(log, committer) is None
+    assert erase(log, committer) is None
     assert b"secret" not in files(tmp_path / "log", "log")[0].read_bytes()
     log = reopen(log, committer)
     assert [message[2] for message in messages(log).values()] == [b"before", b"behind"]

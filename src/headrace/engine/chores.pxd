@@ -2,7 +2,10 @@
 
 from headrace.engine.committer cimport Job
 from headrace.engine.log cimport Log
+from headrace.engine.segments cimport Segment
 
 cdef bint plan_chore(Log log) except -1
 cdef int finish_chore(Log log, Job *job) except -1
 cdef int compact_memory(Log log) except -1
+cdef bint may_pass(int error) noexcept
+cdef bint wait_for_sync(Log log, Segment *segment) except -1

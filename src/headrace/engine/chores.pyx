@@ -1,11 +1,18 @@
 """Chores: indexing sealed segments, removing dead ones, rewriting those that are mostly dead, compressing the others.
 
 One chore of a log is under way at a time. It is planned when a group is handed over, and started when that group is on
-disk: everything that the plan takes for removed is then removed for good.
+disk: everything that the plan takes for removed is then removed for good. (Overwriting texts is one, too: erasing.pyx.)
 
 A segment's REMOVED records speak of messages in older segments. They are needed as long as such a message is still in
 its file. So the oldest segments can simply be unlinked when all their messages are dead; a dead one in the middle is
 unlinked if none of its removals is needed, else rewritten to hold only those.
+
+A segment is rewritten when more than half of it is dead. What is dead at the very beginning of the log does not count as long
+as the beginning moves: a stream that loses its oldest messages is about to lose the whole segment, and would copy it
+again and again until then.
+
+A segment with a damaged record stays as it is until all of it is dead. After a failure that may pass (a full disk) chores
+rest for a minute; after any other the segment is left alone until the next start.
 
 Compressing comes last, and concerns every sealed segment that is not compressed so far: those that were written before it
 was asked for, too. If it fails (the disk is full, say), the segment stays as it is, and so do all others for a minute.
@@ -18,7 +25,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from headrace.engine.committer cimport COMPRESS, INDEX, REWRITE, UNLINK
+from headrace.engine.committer cimport COMPRESS, ERASE, INDEX, REWRITE, UNLINK
+from headrace.engine.erasing cimport finish_erasing, follow_rewrite, start_erasing
 from headrace.engine.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.segments cimport (
     ABSENT, SEGMENT_HEAD, Packing, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_packing, free_segment,
@@ -29,25 +37,34 @@ from headrace.engine.system cimport monotonic
 import os
 
 cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
-cdef double PAUSE_SECONDS = 60      # without compressing, after it failed
+cdef double PAUSE_SECONDS = 60      # without compressing or rewriting, after it failed
+cdef double QUIET_SECONDS = 60      # after which the beginning of the log is taken to stay where it is
+
+
+cdef bint may_pass(int error) noexcept:
+    """Whether what failed may work later: there was no space, no descriptor, no memory."""
+    return error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
 
 
 cdef bint plan_chore(Log log) except -1:
     """Fill log.chore with what is most useful. False: there is nothing to do."""
     cdef uint32_t k
-    cdef uint64_t useful
     cdef Segment *segment
+    cdef bint resting = monotonic() < log.rewrite_at, waiting = False
     if log.in_memory or log.failure is not None:
         return False
-    if plan_unlink(log):
+    log.chore.directory_first = log.directory_unsynced
+    if not resting and plan_unlink(log):
         return True
+    note_head(log)
     for k in range(log.segment_count):
         segment = log.segments[k]
-        if not segment.sealed or segment.given_up or segment == log.active:
-            continue
-        useful = SEGMENT_HEAD + segment.live_bytes + 16 * <uint64_t> segment.removals.count + HEAD_SIZE
-        if 2 * useful < segment.size and segment.size - useful >= WORTH_WHILE:
-            return plan_rewrite(log, k)
+        if segment.sealed and not segment.given_up and not segment.damaged and segment != log.active \
+                and is_mostly_dead(segment, segment.size):
+            if resting or is_leaving(log, segment):
+                waiting = True
+            elif plan_rewrite(log, k):
+                return True
     for k in range(log.segment_count):
         segment = log.segments[k]
         if segment.sealed and not segment.indexed and not segment.given_up and segment != log.active:
@@ -56,8 +73,27 @@ cdef bint plan_chore(Log log) except -1:
             return True
     if log.compress and plan_compress(log):
         return True
-    log.tidy_due = False
+    log.tidy_due = waiting
     return False
+
+
+cdef bint is_mostly_dead(const Segment *segment, uint64_t size) noexcept:
+    cdef uint64_t useful = SEGMENT_HEAD + segment.live_bytes + 16 * <uint64_t> segment.removals.count + HEAD_SIZE
+    return 2 * useful < size and size - useful >= WORTH_WHILE
+
+
+cdef void note_head(Log log) noexcept:
+    if log.head_seen and log.head_seen != log.first_seq:
+        log.head_moved_at = monotonic()
+    log.head_seen = log.first_seq
+
+
+cdef bint is_leaving(Log log, const Segment *segment) noexcept:
+    """Whether it is the first one, and would not be mostly dead but for the messages that were its first."""
+    cdef uint32_t place = place_of(segment, log.first_seq)
+    if place == ABSENT or segment.offsets[place] == 0 or log.head_moved_at + QUIET_SECONDS < monotonic():
+        return False
+    return not is_mostly_dead(segment, segment.size - segment.offsets[place] + SEGMENT_HEAD)
 
 
 cdef bint plan_compress(Log log) except -1:
@@ -67,16 +103,16 @@ cdef bint plan_compress(Log log) except -1:
         return False
     for k in range(log.segment_count):
         segment = log.segments[k]
-        if segment.packing != NULL or segment.left_plain or segment.given_up or not segment.sealed or segment == log.active \
-                or segment.live == 0:
+        if segment.packing != NULL or segment.left_plain or segment.given_up or segment.damaged or not segment.sealed \
+                or segment == log.active or segment.live == 0:
             continue
         log.chore.segment = segment    # so that it stays open: the name will be that of another file
         if segment.fd < 0:
             try:
                 log.open_file(segment)
             except OSError:
-                segment.left_plain = True
-                continue
+                log.compress_at = monotonic() + PAUSE_SECONDS
+                return False
         log.chore.kind = COMPRESS
         return True
     return False
@@ -147,7 +183,7 @@ cdef bint plan_rewrite(Log log, uint32_t place) except -1:
         try:
             log.open_file(segment)
         except OSError:
-            segment.given_up = True
+            log.rewrite_at = monotonic() + PAUSE_SECONDS
             return False
     grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
     if grown == NULL:
@@ -175,13 +211,25 @@ cdef bint plan_rewrite(Log log, uint32_t place) except -1:
 cdef int finish_chore(Log log, Job *job) except -1:
     """Take the result over, and start the next one if nothing waits to be committed."""
     cdef uint32_t k, n
-    if job.kind == INDEX:
+    if job.kind in (REWRITE, UNLINK) and job.directory_first and not job.error:
+        log.directory_unsynced = False
+    if job.directory_unsynced:
+        log.directory_unsynced = True
+        log.warn("the directory cannot be synced: a file that was replaced may be back after a power failure")
+    if job.kind == ERASE:
+        finish_erasing(log, job)
+    elif job.kind == INDEX:
         job.segment.indexed = True
-        job.segment.given_up = job.error != 0
+        job.segment.damaged = job.segment.damaged or job.damaged
+        job.segment.given_up = job.error != 0 and not may_pass(job.error)
     elif job.kind == REWRITE:
-        if job.error:
-            job.segment.given_up = True
-            log.damages.append(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
+        if job.damaged:
+            job.segment.damaged = True
+            log.warn(f"segment {job.segment.number} is damaged and stays as it is")
+        elif job.error:
+            log.rewrite_at = monotonic() + PAUSE_SECONDS
+            job.segment.given_up = not may_pass(job.error)
+            log.warn(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
         else:
             replace(log, job.segment, job.replacement)
     elif job.kind == COMPRESS:
@@ -195,11 +243,14 @@ cdef int finish_chore(Log log, Job *job) except -1:
                         return 0
                     break
     else:
-        log.damages.append(f"dead segments cannot be removed: {os.strerror(job.error)}")
+        log.warn(f"dead segments cannot be removed: {os.strerror(job.error)}")
+        log.rewrite_at = monotonic() + PAUSE_SECONDS
         for k in range(log.segment_count):
-            log.segments[k].given_up = log.segments[k].given_up or log.segments[k].live == 0
+            if not may_pass(job.error) and log.segments[k].live == 0:
+                log.segments[k].given_up = True
     free(job.keep)
     job.keep = NULL
+    start_erasing(log)
     return log._tidy()
 
 
@@ -207,9 +258,10 @@ cdef bint take_packing(Log log, Job *job) except -1:
     """A segment was compressed: read the new file from now on. False: the log was opened anew instead."""
     cdef Packing *packing = job.packing
     job.packing = NULL
+    job.segment.damaged = job.segment.damaged or job.damaged
     if job.error:
         log.compress_at = monotonic() + PAUSE_SECONDS
-        job.segment.left_plain = job.error not in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+        job.segment.left_plain = not may_pass(job.error)
         log._warn_of_compression(os.strerror(job.error))
         return True
     log.compress_failing = False
@@ -258,24 +310,18 @@ cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
             if k + 1 < fresh.count:
                 end = fresh.offsets[k + 1]
             fresh.live_bytes -= end - fresh.offsets[k]
+    follow_rewrite(log, old, fresh)
     # A second pass, as the first one needs all offsets.
     for k in range(fresh.count):
         place = place_of(old, seq_at(fresh, k))
         if place == ABSENT or old.offsets[place] == 0:
             fresh.offsets[k] = 0
             fresh.live -= 1
-        else:
-            old.offsets[place] = 0
-            old.live -= 1
     for k in range(log.segment_count):
         if log.segments[k] == old:
             log.epoch += 1
             log.segments[k] = fresh
             break
-    # What is left in the old one could not be copied: it is damaged. What comes after it is looked for in the new one.
-    for k in range(old.count):
-        if old.offsets[k]:
-            log.lost(old, k)
     free_segment(old)
     log.open_files += 1
     return 0

@@ -22,11 +22,12 @@ cdef struct Part:
 
 cdef struct Erasure:
     # A record on disk whose text is to be overwritten.
-    Segment *segment
+    uint64_t number                # of its segment,
+    uint32_t salt                  # which tells a rewritten one from the one before
     uint32_t offset
     uint32_t length
     uint64_t seq
-    Packing *packing               # where the blocks of a compressed segment are after it
+    uint64_t group                 # it is removed for good when this group is on disk
 
 cdef struct Buffer:
     char *data
@@ -35,13 +36,10 @@ cdef struct Buffer:
     Part *parts
     uint32_t part_count
     uint32_t part_capacity
-    Erasure *erasures
-    uint32_t erasure_count
-    uint32_t erasure_capacity
     uint64_t last_seq              # committed_seq when all of it is written
 
 cdef enum JobKind:
-    COMMIT, SYNC, INDEX, REWRITE, UNLINK, COMPRESS
+    COMMIT, SYNC, ROLLBACK, INDEX, REWRITE, UNLINK, COMPRESS, ERASE
 
 cdef enum JobStage:
     STAGE_NONE, STAGE_WRITE, STAGE_SYNC
@@ -58,7 +56,10 @@ cdef struct Job:
     Buffer *buffer                 # COMMIT: all of this,
     bint sync                      # and until it is on the disk
     int fd                         # SYNC: this file
-    Segment *segment               # INDEX, REWRITE, COMPRESS: this one
+    Segment *segment               # INDEX, REWRITE, COMPRESS, ERASE: this one
+    bint damaged                   # INDEX, REWRITE, COMPRESS: a record in it is, so it stays as it is
+    bint directory_first           # REWRITE, UNLINK: the directory has to be synced before
+    bint directory_unsynced        # REWRITE, ERASE: the new file has its name, but that may not outlive a power failure
     uint64_t *numbers              # UNLINK: these
     uint32_t number_count
     uint64_t *keep                 # REWRITE: the messages that stay, each its sequence and its offset
@@ -68,10 +69,13 @@ cdef struct Job:
     uint64_t first_seq
     int64_t last_time
     Segment *replacement           # what became of it; NULL: it failed
-    Packing *packing               # COMPRESS: where its blocks are; NULL: it stays as it is
+    Packing *packing               # COMPRESS, ERASE: where its blocks are from now on; NULL: where they were
+    Erasure *erasures              # ERASE: these, all in `segment`
+    uint32_t erasure_count
 
 cdef class JobOwner:
     cdef int on_done(self, Job *job) except -1
+    cdef void work(self, Job *job) noexcept
 
 cdef struct Workshop:
     # What the threads share, and all that they touch.
@@ -100,6 +104,7 @@ cdef class Committer:
 
     cdef int submit(self, Job *job) except -1
     cdef int wait_for(self, Job *job) except -1
+    cdef void hurry(self) noexcept
     cpdef int poll(self) except -1
     cdef int _give_back(self, Job *job) except -1
     cdef void _stop(self) noexcept

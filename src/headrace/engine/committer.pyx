@@ -9,7 +9,8 @@ come back in a list; an eventfd wakes the loop, whose `poll` gives each job back
 
 Chores (index, rewrite, unlink, compress) are patient: they are taken only when no commit waits, and never by the last thread.
 
-With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval.
+With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval. What is
+written while that sync is under way is not covered by it: the log submits another one.
 """
 
 cimport cython
@@ -54,7 +55,11 @@ cdef extern from "sys/eventfd.h" nogil:
 
 cdef class JobOwner:
     cdef int on_done(self, Job *job) except -1:
+        """In the loop's thread, when a job of this owner is done."""
         raise NotImplementedError
+
+    cdef void work(self, Job *job) noexcept:
+        """In a committer's thread, for a ROLLBACK: the one job that is not pure C, and takes the GIL."""
 
 
 cdef class Committer:
@@ -144,7 +149,7 @@ cdef class Committer:
                 self.shop.next_sync = now.tv_sec + now.tv_nsec * 1e-9 + self.sync_interval
             job.next = self.shop.due
             self.shop.due = job
-        elif job.kind == JobKind.COMMIT:
+        elif job.kind == JobKind.COMMIT or job.kind == JobKind.ROLLBACK:
             if self.shop.urgent == NULL:
                 self.shop.urgent = job
             else:
@@ -184,6 +189,13 @@ cdef class Committer:
                 shop.finished_tail = tail
             pthread_mutex_unlock(&shop.mutex)
         return self._give_back(job)
+
+    cdef void hurry(self) noexcept:
+        """Let the syncs that wait for the end of the interval begin now."""
+        pthread_mutex_lock(&self.shop.mutex)
+        self.shop.next_sync = 0
+        pthread_cond_broadcast(&self.shop.wanted)
+        pthread_mutex_unlock(&self.shop.mutex)
 
     cpdef int poll(self) except -1:
         """Give the finished jobs back to their logs. The first error that a callback raised is raised at the end."""
@@ -275,7 +287,7 @@ cdef void *work(void *argument) noexcept nogil:
         job = next_job(shop)
         if job == NULL:
             break
-        patient = job.kind != JobKind.COMMIT and job.kind != JobKind.SYNC
+        patient = job.kind != JobKind.COMMIT and job.kind != JobKind.SYNC and job.kind != JobKind.ROLLBACK
         pthread_mutex_unlock(&shop.mutex)
         perform(job)
         pthread_mutex_lock(&shop.mutex)
@@ -314,5 +326,4 @@ cdef void free_buffer(Buffer *buffer) noexcept nogil:
     if buffer != NULL:
         free(buffer.data)
         free(buffer.parts)
-        free(buffer.erasures)
         free(buffer)

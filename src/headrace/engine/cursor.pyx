@@ -49,7 +49,10 @@ cdef class Cursor(Watcher):
 
     def deliver(self, bytes destination not None, *, long long count, long long max_bytes=0, int64_t now=0,
                 bytes extra_headers=b''):
-        """Deliver up to `count` of the next messages, `max_bytes` in all (0: no limit); (messages, bytes) delivered."""
+        """Deliver up to `count` of the next messages, `max_bytes` in all (0: no limit); (messages, bytes) delivered.
+
+        Raises OSError if the next one cannot be read; then nothing was delivered, and nothing has changed.
+        """
         cdef Record record
         cdef Message message
         cdef long long delivered = 0, total = 0, size
@@ -59,41 +62,47 @@ cdef class Cursor(Watcher):
         cdef uint64_t place, looks = MOST_PASSED_OVER
         cdef int outcome
         self.blocked = self.exceeded = self.unwanted = False
-        while delivered < count:
-            place = self.next_seq
-            outcome = self.log.search(self.window, &place, self.filter, &looks, &record)
-            if outcome == TIRED:
-                self.next_seq = place
-                self._go_on_later()
-                break
-            if outcome == NOTHING:
-                self.next_seq = max(self.next_seq, self.log.committed_seq + 1)
-                break
-            looks += 1
-            reply_length = self._write_reply(1, &record, self.delivered_seq + 1, self.num_pending - 1)
-            message.reply = self.reply
-            message.reply_length = <uint32_t> reply_length
-            if slow:
-                changed = self._changed(&record, extra_headers)
-            self._fill(&record, changed, &message)
-            size = message.size + message.subject_length + reply_length
-            if max_bytes and total + size > max_bytes:
-                self.exceeded = True
-                break
-            if self.hub.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
-                self.unwanted = True
-                break
-            delivered += 1
-            total += size
-            self.delivered_seq += 1
-            self.num_pending -= 1
-            self.next_seq = record.seq + 1
-            self.last_delivered = record.seq
-            if self.track:
-                self.pending[record.seq] = (self.delivered_seq, now)
-            if self.hub.fullest_bytes > FULL_OUTBOX:
-                self._look_at_outbox()
-                break
+        try:
+            while delivered < count:
+                place = self.next_seq
+                outcome = self.log.search(self.window, &place, self.filter, &looks, &record)
+                if outcome == TIRED:
+                    self.next_seq = place
+                    self._go_on_later()
+                    break
+                if outcome == NOTHING:
+                    self.next_seq = max(self.next_seq, self.log.committed_seq + 1)
+                    if self.uncounted == self.uncounted_end:
+                        self.num_pending = 0   # what is damaged was passed over, and had counted until now
+                    break
+                looks += 1
+                reply_length = self._write_reply(1, &record, self.delivered_seq + 1, self.num_pending - 1)
+                message.reply = self.reply
+                message.reply_length = <uint32_t> reply_length
+                if slow:
+                    changed = self._changed(&record, extra_headers)
+                self._fill(&record, changed, &message)
+                size = message.size + message.subject_length + reply_length
+                if max_bytes and total + size > max_bytes:
+                    self.exceeded = True
+                    break
+                if self.hub.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
+                    self.unwanted = True
+                    break
+                delivered += 1
+                total += size
+                self.delivered_seq += 1
+                self.num_pending -= 1
+                self.next_seq = record.seq + 1
+                self.last_delivered = record.seq
+                if self.track:
+                    self.pending[record.seq] = (self.delivered_seq, now)
+                if self.hub.fullest_bytes > FULL_OUTBOX:
+                    self._look_at_outbox()
+                    break
+        except (OSError, MemoryError):
+            if delivered == 0:
+                raise              # who asked tries again; what was delivered before it counts
         return delivered, total
 
     def redeliver(self, uint64_t seq, bytes destination not None, uint64_t deliveries, *, long long max_bytes=0,

@@ -4,14 +4,20 @@ COMMIT   writes the buffer of one log, then syncs. If anything cannot be written
          are cut to where it began and new ones removed. A failed sync is another matter: nobody can know what is on the
          disk after it, so nothing is tried again.
 SYNC     syncs a file that was written some time ago (only with a sync_interval).
+ROLLBACK reads the log anew after a failed COMMIT: see failing.pyx.
 INDEX    writes the index file of a sealed segment.
 REWRITE  writes a sealed segment anew without its dead messages: under a temporary name, synced, renamed over the old
-         one, and the directory synced. Killed anywhere in between, there is the old file or the new one.
+         one, and the directory synced. Killed anywhere in between, there is the old file or the new one. Once it is
+         renamed, the new file is the segment, whatever the sync of the directory says. But until that is synced the old
+         one may be back after a power failure, so what else it takes (REMOVED records elsewhere) must not go.
 UNLINK   removes the files of dead segments, oldest first.
 COMPRESS writes a sealed segment anew in compressed form: see packer.pyx.
+ERASE    overwrites the texts of removed messages.
+
+A segment in which a live record is damaged is never written anew: its bytes may be readable again one day.
 """
 
-from libc.errno cimport EINTR, EIO, ENOENT, ENOMEM, errno
+from libc.errno cimport EBADMSG, ENOENT, ENOMEM, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport rename
 from libc.stdlib cimport free, malloc, realloc
@@ -20,7 +26,8 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open
 from posix.unistd cimport close, unlink
 
 from headrace.engine.committer cimport (
-    COMMIT, COMPRESS, INDEX, REWRITE, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Buffer, Erasure, Part,
+    COMMIT, COMPRESS, ERASE, INDEX, REWRITE, ROLLBACK, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Buffer, Erasure,
+    JobOwner, Part,
 )
 from headrace.engine.contents cimport Contents, free_contents, scan, write_index
 from headrace.engine.files cimport (
@@ -46,18 +53,27 @@ cdef uint32_t RANGES_PER_RECORD = 65536
 cdef void perform(Job *job) noexcept nogil:
     job.error = 0
     job.stage = STAGE_NONE
+    job.damaged = job.directory_unsynced = False
     if job.kind == COMMIT:
         _commit(job)
     elif job.kind == SYNC:
         _fail(job, STAGE_SYNC, sync_data(job.fd))
+    elif job.kind == ROLLBACK:
+        with gil:
+            (<JobOwner> job.owner).work(job)
     elif job.kind == INDEX:
-        _fail(job, STAGE_WRITE, _index(job.directory, job.segment))
+        _fail(job, STAGE_WRITE, _index(job.directory, job.segment, &job.damaged))
     elif job.kind == REWRITE:
         _fail(job, STAGE_WRITE, _rewrite(job))
     elif job.kind == UNLINK:
         _fail(job, STAGE_WRITE, _unlink(job))
     elif job.kind == COMPRESS:
         _fail(job, STAGE_WRITE, compress_segment(job))
+    elif job.kind == ERASE:
+        if job.segment.packing == NULL:
+            _erase(job)
+        else:
+            _fail(job, STAGE_WRITE, erase_packed(job))
 
 
 cdef bint _fail(Job *job, int stage, int error) noexcept nogil:
@@ -88,10 +104,6 @@ cdef void _commit(Job *job) noexcept nogil:
         while done:
             done -= 1
             _take_back(job, &buffer.parts[done])
-        return
-    for k in range(buffer.erasure_count):
-        if _fail(job, STAGE_SYNC, _erase_one(job, buffer, k)):
-            return
 
 
 cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
@@ -147,43 +159,43 @@ cdef void _take_back(Job *job, Part *part) noexcept nogil:
     segment.allocated = part.offset
 
 
-cdef int _erase_one(Job *job, Buffer *buffer, uint32_t which) noexcept nogil:
-    cdef Segment *segment = buffer.erasures[which].segment
-    cdef uint32_t k
-    if segment.packing == NULL:
-        return _erase(job, &buffer.erasures[which])
-    for k in range(which):
-        if buffer.erasures[k].segment == segment:
-            return 0               # all of a compressed segment are done at once
-    return erase_packed(job.directory, buffer, which)
+# -- erase --------------------------------------------------------------------------------------------------------------
 
-
-cdef int _erase(Job *job, const Erasure *erasure) noexcept nogil:
-    """Overwrite a record with an ERASED one of the same length that is otherwise empty."""
+cdef void _erase(Job *job) noexcept nogil:
+    """Overwrite records with ERASED ones of the same length that are otherwise empty."""
     cdef char path[PATH_SIZE]
+    cdef uint32_t k
+    cdef int fd
+    segment_path(path, job.directory, job.segment.number, b"log")
+    fd = open(path, O_RDWR | O_CLOEXEC)
+    if _fail(job, STAGE_WRITE, errno if fd < 0 else 0):
+        return
+    for k in range(job.erasure_count):
+        if _fail(job, STAGE_WRITE, _overwrite(fd, &job.erasures[k])):
+            break
+    if not job.error:
+        _fail(job, STAGE_SYNC, sync_data(fd))
+    close(fd)
+
+
+cdef int _overwrite(int fd, const Erasure *erasure) noexcept nogil:
     cdef RecordHead *head = <RecordHead *> malloc(erasure.length)
-    cdef int fd, error
+    cdef int error
     if head == NULL:
         return ENOMEM
     memset(head, 0, erasure.length)
     head.length = erasure.length
     head.seq = erasure.seq
     head.kind = ERASED
-    seal_record(head, erasure.segment.salt)
-    segment_path(path, job.directory, erasure.segment.number, b"log")
-    fd = open(path, O_RDWR | O_CLOEXEC)
-    error = errno if fd < 0 else write_all(fd, <const char *> head, erasure.length, erasure.offset)
-    if not error:
-        error = sync_data(fd)
-    if fd >= 0:
-        close(fd)
+    seal_record(head, erasure.salt)
+    error = write_all(fd, <const char *> head, erasure.length, erasure.offset)
     free(head)
     return error
 
 
 # -- index --------------------------------------------------------------------------------------------------------------
 
-cdef int _index(const char *directory, const Segment *segment) noexcept nogil:
+cdef int _index(const char *directory, const Segment *segment, bint *damaged) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef Contents contents
     cdef int fd, error
@@ -198,6 +210,8 @@ cdef int _index(const char *directory, const Segment *segment) noexcept nogil:
     # A damaged segment gets no index: it is to be found damaged again when it is opened the next time.
     if contents.end == contents.file_size and contents.damages == 0:
         error = write_index(directory, segment.number, &contents)
+    else:
+        damaged[0] = True
     free_contents(&contents)
     return error
 
@@ -239,6 +253,7 @@ cdef int _rewrite(Job *job) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef Output output
     cdef Segment *fresh = new_segment(job.segment.number, job.segment.base_seq)
+    cdef bint damaged = False
     cdef int source = -1, error = 0
     job.replacement = NULL
     memset(&output, 0, sizeof(Output))
@@ -251,18 +266,20 @@ cdef int _rewrite(Job *job) noexcept nogil:
         return ENOMEM
     segment_path(path, job.directory, job.segment.number, b"log")
     segment_path(temporary, job.directory, job.segment.number, b"log.tmp")
-    source = open(path, O_RDONLY | O_CLOEXEC)
-    output.fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
-    if source < 0 or output.fd < 0:
-        error = errno
+    if job.directory_first:
+        error = sync_directory(job.directory)
+    if not error:
+        source = open(path, O_RDONLY | O_CLOEXEC)
+        error = errno if source < 0 else 0
+    if not error:
+        output.fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
+        error = errno if output.fd < 0 else 0
     if not error:
         error = _write_survivors(job, source, fresh, &output)
     if not error:
         error = sync_data(output.fd)
     if not error and rename(temporary, path) < 0:
         error = errno
-    if not error:
-        error = sync_directory(job.directory)
     if source >= 0:
         close(source)
     free(output.data)
@@ -272,11 +289,13 @@ cdef int _rewrite(Job *job) noexcept nogil:
             unlink(temporary)
         free_segment(fresh)
         return error
+    # The name is that of the new file now.
+    job.directory_unsynced = sync_directory(job.directory) != 0
     fresh.fd = output.fd
     fresh.size = fresh.written = fresh.allocated = output.offset
     fresh.sealed = True
     job.replacement = fresh
-    if _index(job.directory, fresh) == 0:
+    if _index(job.directory, fresh, &damaged) == 0:
         fresh.indexed = True
     return 0
 
@@ -326,7 +345,9 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
         offset = output.offset + output.size
         error = _copy_record(source, job.segment, job.keep[2 * k], job.keep[2 * k + 1], fresh.salt, &stretch, output)
         if error < 0:
-            continue               # it is damaged, and lost: never carry bad bytes on under a good checksum
+            # Never carry bad bytes on under a good checksum, and never drop them: the segment stays as it is.
+            job.damaged = True
+            error = EBADMSG
         if not error:
             record = <RecordHead *> (output.data + (offset - output.offset))
             if add_message(fresh, job.keep[2 * k], <uint32_t> offset, record.length) < 0:
@@ -385,6 +406,11 @@ cdef int _copy_record(int source, const Segment *old, uint64_t seq, uint64_t off
 cdef int _unlink(Job *job) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef uint32_t k
+    cdef int error
+    if job.directory_first:
+        error = sync_directory(job.directory)
+        if error:
+            return error
     for k in range(job.number_count):
         segment_path(path, job.directory, job.numbers[k], b"idx")
         unlink(path)

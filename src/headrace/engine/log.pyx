@@ -12,20 +12,24 @@ anything): at the head as one FIRST record per group, in the middle as one REMOV
 that says so is on disk, no file is removed or rewritten.
 
 If a group cannot be written (disk full), its messages vanish: the files are cut back by the committer, and the log is
-opened anew from them, which is the one way to be sure that memory and disk agree. It takes writes again once there is
-space. After a failed sync it takes none until it is opened anew by a restart.
+read anew from them: see failing.pyx. Texts of deleted messages are overwritten after that: see erasing.pyx.
+
+Limits. A message that breaks one takes the oldest ones with it, and those have to be read. If that fails, the message
+itself is stored all the same, and the next ones are refused until the limits can be kept again.
 """
 
-from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC, EOPNOTSUPP, errno
+from libc.errno cimport EOPNOTSUPP, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from headrace.engine.appending cimport Appender
 from headrace.engine.chores cimport compact_memory, finish_chore, plan_chore
 from headrace.engine.committer cimport (
-    COMMIT, COMPRESS, INDEX, STAGE_SYNC, SYNC, Erasure, Part, free_buffer, hand_over,
+    COMMIT, INDEX, ROLLBACK, STAGE_SYNC, SYNC, Part, free_buffer, hand_over,
 )
+from headrace.engine.erasing cimport plan_erasure, start_erasing
+from headrace.engine.failing cimport fail, finish_rollback, read_again, roll_back
 from headrace.engine.files cimport PATH_SIZE, cut, fallocate, sync_data
 from headrace.engine.jobs cimport perform
 from headrace.engine.record cimport (
@@ -33,13 +37,13 @@ from headrace.engine.record cimport (
 )
 from headrace.engine.recovery cimport recover
 from headrace.engine.removing cimport compact_some, enforce_subjects, enforce_totals, remove_matching
-from headrace.engine.segments cimport (
-    ABSENT, add_message, add_range, clear_ranges, free_packing, free_segment, place_of,
-)
+from headrace.engine.segments cimport add_message, add_range, clear_ranges, free_segment
 from headrace.engine.subject_index cimport SubjectIndex
 from headrace.engine.system cimport clock_gettime, monotonic, timespec
 
 import os
+
+from headrace.engine.store import MOST_DAMAGES
 
 prepare_crc32c()
 
@@ -87,7 +91,10 @@ cdef class Log(Appender):
         self._set_compression(compression)
         self.index = SubjectIndex()
         self.damages = []
+        self.damaged = set()
         self.watchers = []
+        self.waiting_failed = []
+        self.waiting_erased = []
         self.waiting = []
         self.waiting_flight = []
         self.head_window = Window(65536)
@@ -101,13 +108,15 @@ cdef class Log(Appender):
         self.flight = <Buffer *> calloc(1, sizeof(Buffer))
         self.commit_job = <Job *> calloc(1, sizeof(Job))
         self.sync_job = <Job *> calloc(1, sizeof(Job))
+        self.rollback_job = <Job *> calloc(1, sizeof(Job))
         self.chore = <Job *> calloc(1, sizeof(Job))
         if self.pending == NULL or self.flight == NULL or self.commit_job == NULL or self.sync_job == NULL \
-                or self.chore == NULL:
+                or self.rollback_job == NULL or self.chore == NULL:
             raise MemoryError
         self.commit_job.kind = COMMIT
         self.sync_job.kind = SYNC
-        self.commit_job.owner = self.sync_job.owner = self.chore.owner = <void *> self
+        self.rollback_job.kind = ROLLBACK
+        self.commit_job.owner = self.sync_job.owner = self.rollback_job.owner = self.chore.owner = <void *> self
         self.commit_job.directory = self.sync_job.directory = self.chore.directory = self.path
 
     def __dealloc__(self):
@@ -116,7 +125,10 @@ cdef class Log(Appender):
         free_buffer(self.flight)
         free(self.commit_job)
         free(self.sync_job)
+        free(self.rollback_job)
+        free(self.unerased)
         if self.chore != NULL:
+            free(self.chore.erasures)
             free(self.chore.numbers)
             free(self.chore.keep)
             free(self.chore.ranges)
@@ -135,9 +147,19 @@ cdef class Log(Appender):
         os.makedirs(self.directory, exist_ok=True)
         found = recover(self)
         self.opened = True
-        self.damages.extend(found)
+        self._note_found(found)
         self._tidy()
         return found
+
+    cdef int _note_found(self, list found) except -1:
+        """What recovery found damaged."""
+        self.damages.extend(found[:max(MOST_DAMAGES - len(self.damages), 0)])
+        return 0
+
+    cdef int warn(self, str line) except -1:
+        if self.on_warning is not None:
+            self.on_warning(line)
+        return 0
 
     def close(self):
         """Write what is left, and the index of the last segment. Blocks until it is on disk."""
@@ -148,6 +170,15 @@ cdef class Log(Appender):
         while self.commit_job.under_way:
             self.committer.wait_for(self.commit_job)
         self._wait_for_chores()
+        self.erase_at = 0
+        for _ in range(self.unerased_count):
+            if self.erase_at or self.failure is not None:
+                break
+            start_erasing(self)
+            self._wait_for_chores()
+        if self.unerased_count:
+            self.warn(f"closed with the texts of {self.unerased_count} deleted messages not overwritten: "
+                      f"{self.erase_failure or self.failure}")
         if not self.in_memory and self.failure is None:
             self._write_indexes()
         self.opened = False
@@ -160,6 +191,8 @@ cdef class Log(Appender):
             self.committer.wait_for(self.chore)
         while self.sync_job.under_way:
             self.committer.wait_for(self.sync_job)
+        while self.rollback_job.under_way:
+            self.committer.wait_for(self.rollback_job)
 
     def _write_indexes(self):
         """Of the active segment, and of those that nobody came round to."""
@@ -185,9 +218,10 @@ cdef class Log(Appender):
             self.wants_commit = False
             self.committer.wait_for(self.commit_job)
         self._wait_for_chores()
-        callbacks = self.waiting + self.waiting_flight
+        callbacks = self.waiting + self.waiting_flight + self.waiting_erased
         self.waiting = []
         self.waiting_flight = []
+        self.waiting_erased = []
         self.opened = False
         self._reset()
         self._call(callbacks, "the log was deleted")
@@ -232,10 +266,15 @@ cdef class Log(Appender):
         self.first_time_seq = 0
         self.logged_first = 0
         self.enforced_seq = 0
+        self.unerased_count = 0
+        self.wants_commit = self.chore_planned = self.tidy_due = self.sync_due = False
+        self.clear_unwritten()
+
+    cdef void clear_unwritten(self) noexcept:
+        """Forget what is not on disk, and what was read ahead."""
         clear_ranges(&self.removed)
         clear_buffer(self.pending)
         clear_buffer(self.flight)
-        self.wants_commit = self.chore_planned = self.tidy_due = False
         self.head_window.release()
         self.probe.release()
         self.reader.release()
@@ -272,7 +311,10 @@ cdef class Log(Appender):
             self.enforced_seq = 0
             self.enforcing_subjects = True
         if self.failure is None and at_once:
-            self.enforce(UNLIMITED)
+            try:
+                self.enforce(UNLIMITED)
+            except OSError:
+                pass               # it cannot be read at present: messages that come take a few with them, as usual
 
     def enforce(self, uint64_t most):
         """Remove some of what breaks the limits, reading about `most` records. Whether nothing more does."""
@@ -327,7 +369,7 @@ cdef class Log(Appender):
         stored = self._store(subject, <uint32_t> len(subject), body, <uint32_t> len(headers), len(body), time, seq)
         if stored == 0:
             if self.refusal == "failed":
-                raise OSError(self.failure)
+                raise OSError(self.failure or self.read_failure)
             raise Refused(self.refusal)
         return stored
 
@@ -353,8 +395,14 @@ cdef class Log(Appender):
         if seq > LARGEST_SEQ:
             self.refusal = "last_seq"
             return 0
+        if self.behind and not self._catch_up():
+            self.refusal = "failed"
+            return 0
         if self.discard_new:
-            self.refusal = self._refuse(subject, subject_length, body, header_length, size)
+            try:
+                self.refusal = self._refuse(subject, subject_length, body, header_length, size)
+            except OSError:
+                self.refusal = "failed"
             if self.refusal is not None:
                 return 0
         entry = self.index.add(subject, subject_length)
@@ -396,12 +444,28 @@ cdef class Log(Appender):
         self.byte_count += self.size_of(subject_length, header_length, size - header_length)
         self.last_seq = seq
         self.last_time = head.time
-        if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject:
-            self._enforce_subject(subject, subject_length)
-        if (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
-            # While enforce() is at it, every message takes a few with it, so that there are ever fewer.
-            enforce_totals(self, FEW if self.enforcing else UNLIMITED)
+        if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject \
+                or (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
+            self.behind = not self._keep_limits(subject, subject_length)
         return seq
+
+    cdef bint _keep_limits(self, const char *subject, uint32_t length) except -1:
+        """Remove what a message has made too many. False: some of it cannot be read at present."""
+        try:
+            if self.max_msgs_per_subject > 0:
+                self._enforce_subject(subject, length)
+            if (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
+                # While enforce() is at it, every message takes a few with it, so that there are ever fewer.
+                enforce_totals(self, FEW if self.enforcing else UNLIMITED)
+        except (OSError, MemoryError):
+            self.behind_subject = subject[:length]
+            return False
+        return True
+
+    cdef bint _catch_up(self) except -1:
+        """Enforce the limits that could not be enforced before. Whether they are kept now."""
+        self.behind = not self._keep_limits(self.behind_subject, <uint32_t> len(self.behind_subject))
+        return not self.behind
 
     cdef str _refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
                      Py_ssize_t size):
@@ -466,8 +530,11 @@ cdef class Log(Appender):
             if entry == NULL or entry.count <= <uint64_t> self.max_msgs_per_subject:
                 return 0
             self.resolve_first(entry)
+            if entry.first == self.last_seq:
+                entry.count = 1    # what was removed with a damaged record had counted until now
+                return 0
             if not self.forget(self.probe, entry.first):
-                entry.count -= 1   # it was lost to damage
+                entry.count -= 1   # the same
         return 0
 
     # -- removing -------------------------------------------------------------------------------------------------------
@@ -485,45 +552,39 @@ cdef class Log(Appender):
         if self.failure is not None and not self._try_again():
             raise OSError(self.failure)
         if erase and self.is_live(seq):
-            self._plan_erasure(seq)
+            plan_erasure(self, seq)
         return self.forget(self.probe, seq)
 
-    def _plan_erasure(self, uint64_t seq):
+    def when_erased(self, callback):
+        """Call back when no text is left to be overwritten (None), or that failed (the text); at once if none is."""
+        if self.unerased_count == 0:
+            callback(None)
+        elif self.failure is not None:
+            callback(self.failure)
+        elif monotonic() < self.erase_at:
+            callback(self.erase_failure)
+        else:
+            self.waiting_erased.append(callback)
+            start_erasing(self)
+
+    def check_reading(self):
+        """Why messages cannot be read at present; None: they can. Asks the disk again if it failed before."""
         cdef Record record
-        cdef Segment *segment = self.segments[self.segment_place(seq)]
-        cdef uint32_t place = place_of(segment, seq)
-        cdef Buffer *buffer = self.pending
-        cdef void *grown
-        cdef Erasure *erasure
-        if not self.in_memory:
-            # None of them may carry the message on, or replace the segment.
-            if not (self.chore.under_way and self.chore.kind == COMPRESS and self.chore.segment != segment):
-                self._wait_for_chores()
-            if not self.is_live(seq):
-                return                 # a sync failed meanwhile, and the log was opened anew
-            segment = self.segments[self.segment_place(seq)]
-            place = place_of(segment, seq)
-        if place == ABSENT or not self.load(self.probe, segment, place, &record):
-            return
-        if self.in_memory:
-            memset(<void *> record.headers, 0, record.header_length + record.payload_length)
-            return
-        if buffer.erasure_count == buffer.erasure_capacity:
-            grown = realloc(buffer.erasures, (2 * buffer.erasure_capacity + 2) * sizeof(Erasure))
-            if grown == NULL:
-                raise MemoryError
-            buffer.erasures = <Erasure *> grown
-            buffer.erasure_capacity = 2 * buffer.erasure_capacity + 2
-        erasure = &buffer.erasures[buffer.erasure_count]
-        erasure.segment = segment
-        erasure.offset = segment.offsets[place]
-        erasure.length = <uint32_t> (HEAD_SIZE + record.subject_length + record.header_length
-                                     + record.payload_length)
-        erasure.seq = seq
-        erasure.packing = NULL
-        if segment.packing != NULL and segment.fd < 0:
-            self.open_file(segment)    # its name will be that of another file before we hear of it
-        buffer.erasure_count += 1
+        if self.read_failure is not None and self.opened:
+            if not self.is_live(self.unread_seq):
+                self.read_failure = None
+            else:
+                try:
+                    self.read(self.probe, self.unread_seq, &record)
+                except (OSError, MemoryError):
+                    pass           # read_failure says so
+        return self.read_failure
+
+    def erase_again(self):
+        """Try to overwrite what could not be overwritten before. Whether nothing is left."""
+        if self.opened and not self.in_memory:
+            start_erasing(self)
+        return self.unerased_count == 0
 
     def remove_many(self, seqs):
         """Remove those that are there; returns how many."""
@@ -617,15 +678,7 @@ cdef class Log(Appender):
     cdef bint is_in_use(self, Segment *segment) noexcept:
         # While a segment is rewritten, its name may already be that of the new file: only the descriptor is the old one.
         return self.sync_job.under_way and self.sync_job.fd == segment.fd \
-            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment \
-            or self._is_erased_in(self.pending, segment) or self._is_erased_in(self.flight, segment)
-
-    cdef bint _is_erased_in(self, const Buffer *buffer, const Segment *segment) noexcept:
-        cdef uint32_t k
-        for k in range(buffer.erasure_count):
-            if buffer.erasures[k].segment == segment:
-                return True
-        return False
+            or (self.chore.under_way or self.chore_planned) and self.chore.segment == segment
 
     # -- committing -----------------------------------------------------------------------------------------------------
 
@@ -633,8 +686,7 @@ cdef class Log(Appender):
         """Whether something was written since the last commit()."""
         if self.in_memory:
             return self.committed_seq != self.last_seq or self.tidy_due or self.graveyard != NULL
-        return self.pending.size != 0 or self.removed.count != 0 or self.pending.erasure_count != 0 \
-            or self._first_moved()
+        return self.pending.size != 0 or self.removed.count != 0 or self._first_moved()
 
     cdef bint _first_moved(self) noexcept:
         """Whether the disk does not know so far where the log begins. (That it begins with 1 goes without saying.)"""
@@ -658,6 +710,7 @@ cdef class Log(Appender):
         self.flight = self.pending
         self.pending = buffer
         self.flight.last_seq = self.last_seq
+        self.groups += 1
         self.waiting_flight = self.waiting
         self.waiting = []
         if self.tidy_due and not self.chore.under_way and not self.chore_planned:
@@ -692,15 +745,31 @@ cdef class Log(Appender):
         return 0
 
     cdef int on_done(self, Job *job) except -1:
+        if job.kind == ROLLBACK:
+            return finish_rollback(self)
+        if self.failure is not None:
+            # A rollback waits for it, and reads from disk what became of it.
+            if job.kind != COMMIT and job.kind != SYNC:
+                finish_chore(self, job)
+            return roll_back(self) if self.rolling_back and self.shadow is None else 0
         if job.kind == COMMIT:
-            if self.failure is not None:
-                return 0           # _failed() waits for it, and reads from disk what became of it
-            if job.error:
-                return self._failed(job.error, job.stage == STAGE_SYNC)
-            return self._committed()
+            return fail(self, job.error, job.stage == STAGE_SYNC) if job.error else self._committed()
         if job.kind == SYNC:
-            return self._failed(job.error, True) if job.error else 0
+            return fail(self, job.error, True) if job.error else self._sync_later()
         return finish_chore(self, job)
+
+    cdef void work(self, Job *job) noexcept:
+        read_again(self)
+
+    cdef int _sync_later(self) except -1:
+        """With a sync_interval: see to it that what is written by now is synced, by the sync under way or the next one."""
+        if self.sync_job.under_way:
+            self.sync_due = True
+        elif self.sync_due and self.opened and self.active != NULL and self.active.fd >= 0:
+            self.sync_due = False
+            self.sync_job.fd = self.active.fd
+            self.committer.submit(self.sync_job)
+        return 0
 
     cdef int _committed(self) except -1:
         """A group is on disk."""
@@ -718,14 +787,11 @@ cdef class Log(Appender):
                 part.segment.indexed = False
                 self.open_files += 1
                 self.tidy_due = True
-        for k in range(buffer.erasure_count):
-            if buffer.erasures[k].packing != NULL:
-                self.change_packing(buffer.erasures[k].segment, buffer.erasures[k].packing)
-                buffer.erasures[k].packing = NULL
-        if not self.commit_job.sync and not self.sync_job.under_way and self.active.fd >= 0:
-            self.sync_job.fd = self.active.fd
-            self.committer.submit(self.sync_job)
+        self.groups_done = self.groups
         clear_buffer(buffer)
+        if not self.commit_job.sync:
+            self.sync_due = True
+            self._sync_later()
         self.waiting_flight = []
         if self.chore_planned:
             self.chore_planned = False
@@ -733,6 +799,7 @@ cdef class Log(Appender):
         # The disk goes on while Python is told.
         if self.wants_commit:
             self.commit()
+        start_erasing(self)
         self._tidy()
         if callbacks:
             self._call(callbacks, None)
@@ -748,35 +815,11 @@ cdef class Log(Appender):
             hand_over(self.committer, self.chore)
         return 0
 
-    cdef int _failed(self, int error, bint final) except -1:
-        """A group could not be written. Its messages vanish, with those that are pending behind it."""
-        cdef list callbacks = self.waiting_flight + self.waiting
-        cdef Watcher watcher
-        if self.failure is not None:
-            return 0
-        self.failure = text = os.strerror(error)
-        self.waiting = []
-        self.waiting_flight = []
-        while self.commit_job.under_way:
-            self.committer.wait_for(self.commit_job)
-        self._wait_for_chores()
-        self._reset()
-        try:
-            self.damages.extend(recover(self))
-        except OSError as raised:
-            final = True
-            text = f"{text}; {raised}"
-        self.retryable = not final and error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
-        self.retry_at = monotonic() + RETRY_SECONDS
-        self.failure = f"cannot sync: {text}" if final else f"cannot write: {text}"
-        for watcher in self.watchers:
-            watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
-            watcher.uncounted = watcher.uncounted_end = 0
-        return self._call(callbacks, self.failure)
-
     cdef bint _try_again(self) except -1:
         """After a full disk: whether there is space again."""
         cdef uint64_t wanted
+        if self.rolling_back and self.shadow is None and monotonic() >= self.retry_at:
+            roll_back(self)        # which could not read the files before
         if not self.retryable or monotonic() < self.retry_at:
             return False
         self.retry_at = monotonic() + RETRY_SECONDS
@@ -817,12 +860,8 @@ cdef class Log(Appender):
 
 
 cdef void clear_buffer(Buffer *buffer) noexcept:
-    cdef uint32_t k
     buffer.size = 0
     buffer.part_count = 0
-    for k in range(buffer.erasure_count):
-        free_packing(buffer.erasures[k].packing)
-    buffer.erasure_count = 0
     if buffer.capacity > KEPT_BUFFER:
         free(buffer.data)
         buffer.data = NULL

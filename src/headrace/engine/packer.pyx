@@ -10,7 +10,7 @@ A segment that would not become an eighth smaller stays as it is. A few blocks o
 costs little: it is found out anew after every start.
 """
 
-from libc.errno cimport EIO, ENOMEM, errno
+from libc.errno cimport EBADMSG, EIO, ENOMEM, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport rename
 from libc.stdlib cimport free, malloc
@@ -20,13 +20,14 @@ from posix.unistd cimport close, unlink
 
 from headrace.engine.codec cimport Finder, compress_block, expand_block
 from headrace.engine.committer cimport Erasure
+from headrace.engine.contents cimport Contents, free_contents, scan
 from headrace.engine.files cimport (
     PATH_SIZE, file_size, read_all, segment_path, sync_data, sync_directory, write_all,
 )
 from headrace.engine.packing cimport BLOCK, block_size, new_packing, read_block, table_size
 from headrace.engine.record cimport ERASED, HEAD_SIZE, RecordHead, crc32c, prepare_crc32c, seal_record
 from headrace.engine.segments cimport (
-    SEGMENT_HEAD, Packing, Segment, SegmentHead, free_packing, read_segment_head, write_segment_head,
+    SEGMENT_HEAD, Packing, SegmentHead, free_packing, read_segment_head, write_segment_head,
 )
 
 prepare_crc32c()
@@ -206,6 +207,16 @@ cdef int _try_some(Packer *packer, bint *pays) noexcept nogil:
     return 0
 
 
+cdef int _check(Packer *packer, Job *job) noexcept nogil:
+    """Whether all records are intact: what the disk gives wrongly now it may give rightly later."""
+    cdef Contents contents
+    cdef int error = scan(packer.source, NULL, packer.head.base_seq, packer.head.salt, &contents)
+    if not error:
+        job.damaged = contents.damages != 0 or contents.end != contents.file_size
+        free_contents(&contents)
+    return error
+
+
 cdef int compress_segment(Job *job) noexcept nogil:
     """0 or an errno. Then, or if it does not pay, job.packing is NULL, and the file is what it was."""
     cdef Packer *packer = NULL
@@ -215,6 +226,9 @@ cdef int compress_segment(Job *job) noexcept nogil:
     job.packing = NULL
     if not error and (packer.is_packed or packer.head.plain_size <= SEGMENT_HEAD):
         pays = False
+    if not error and pays:
+        error = _check(packer, job)
+        pays = not job.damaged
     if not error and pays and packer.packing.block_count > 2 * SAMPLES:
         error = _try_some(packer, &pays)
     if not error and pays:
@@ -265,63 +279,65 @@ cdef int _erased_head(const Erasure *erasure, RecordHead *head) noexcept nogil:
     record.length = erasure.length
     record.seq = erasure.seq
     record.kind = ERASED
-    seal_record(record, erasure.segment.salt)
+    seal_record(record, erasure.salt)
     memcpy(head, record, HEAD_SIZE)
     free(record)
     return 0
 
 
-cdef int _copy_block(Packer *packer, const Segment *segment, uint32_t block, const Buffer *buffer) noexcept nogil:
+cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept nogil:
     """A block as it was, or, if an erased message is in it, compressed anew without that."""
-    cdef const Packing *old = segment.packing
+    cdef const Packing *old = job.segment.packing
     cdef RecordHead head
     cdef uint32_t k, made = 0, length = block_size(old.plain_size, block)
     cdef size_t got = 0
-    cdef bint touched = False
+    cdef bint touched = False, damaged = False
     cdef int error
-    for k in range(buffer.erasure_count):
-        if buffer.erasures[k].segment != segment or not _touches(&buffer.erasures[k], block, length):
+    for k in range(job.erasure_count):
+        if not _touches(&job.erasures[k], block, length):
             continue
         if not touched:
             touched = True
-            error = read_block(packer.source, old, block, length, packer.plain, packer.packed, &made)
-            if error:
-                return error
-        error = _erased_head(&buffer.erasures[k], &head)
+            error = read_block(packer.source, old, block, length, packer.plain, packer.packed, &made, &damaged)
+            if error or damaged:
+                return error if error else EBADMSG     # others in this block may be readable again one day
+        error = _erased_head(&job.erasures[k], &head)
         if error:
             return error
-        _overwrite(packer, block, length, &buffer.erasures[k], &head)
+        _overwrite(packer, block, length, &job.erasures[k], &head)
     if touched:
         return _put_plain(packer, length)
     length = old.starts[block + 1] - old.starts[block]
     error = read_all(packer.source, packer.packed, length, old.starts[block], &got)
     if not error and got < length:
-        memset(packer.packed + got, 0xFF, length - got)    # the file was cut: the damage stays damage
+        error = EBADMSG            # the file was cut
     return error if error else _put(packer, packer.packed, length)
 
 
-cdef int erase_packed(const char *directory, Buffer *buffer, unsigned int which) noexcept nogil:
-    """Write the compressed segment of an erasure anew without the texts of all erasures in it.
+cdef int erase_packed(Job *job) noexcept nogil:
+    """Write a compressed segment anew without the texts of all erasures in it. Blocks without one are copied as they are.
 
-    Where its blocks are then is left in `packing` of that erasure. Blocks without such a text are copied as they are.
+    0 or an errno. Once the new file has the name, job.packing says where its blocks are.
     """
-    cdef Erasure *erasure = &buffer.erasures[which]
+    cdef const Packing *old = job.segment.packing
     cdef Packer *packer = NULL
     cdef uint32_t k
     cdef bint renamed = False
-    cdef int error = _open(directory, erasure.segment.number, &packer)
+    cdef int error = _open(job.directory, job.segment.number, &packer)
+    job.packing = NULL
     if not error:
         error = _begin(packer)
-    if not error and (not packer.is_packed
-                      or packer.packing.block_count != erasure.segment.packing.block_count):
+    if not error and (not packer.is_packed or packer.packing.block_count != old.block_count):
         error = EIO
-    for k in range(erasure.segment.packing.block_count):
+    for k in range(old.block_count):
         if not error:
-            error = _copy_block(packer, erasure.segment, k, buffer)
+            error = _copy_block(packer, k, job)
     if not error:
-        error = _finish(packer, directory, &renamed)
-    if not error:
-        erasure.packing = packer.packing
+        error = _finish(packer, job.directory, &renamed)
+    if renamed:
+        job.directory_unsynced = error != 0
+        error = 0
+        job.packing = packer.packing
         packer.packing = NULL
     _close(packer)
     return error

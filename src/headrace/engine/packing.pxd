@@ -31,6 +31,6 @@ cdef inline size_t table_size(uint32_t block_count) noexcept nogil:
 cdef Packing *new_packing(uint64_t plain_size) noexcept nogil
 cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packing **packing) noexcept nogil
 cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t enough, char *output, char *scratch,
-                    uint32_t *made) noexcept nogil
+                    uint32_t *made, bint *damaged) noexcept nogil
 cdef int load_blocks(int fd, const Packing *packing, uint64_t offset, size_t wanted, bint whole,
                      Stretch *stretch) noexcept nogil

@@ -98,10 +98,10 @@ cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packi
 
 
 cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t enough, char *output, char *scratch,
-                    uint32_t *made) noexcept nogil:
+                    uint32_t *made, bint *damaged) noexcept nogil:
     """At least `enough` plain bytes of a block (that has so many), and how many there are in the end.
 
-    `output` and `scratch` have BLOCK bytes. 0 or an errno; damage is none.
+    `output` and `scratch` have BLOCK bytes. 0 or an errno; damage is none, but noted.
     """
     cdef uint32_t plain = block_size(packing.plain_size, block)
     cdef uint32_t length = packing.starts[block + 1] - packing.starts[block]
@@ -115,6 +115,7 @@ cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t eno
     if got < enough:
         memset(output + got, 0xFF, plain - got)
         got = plain
+        damaged[0] = True
     made[0] = <uint32_t> got
     return 0
 
@@ -131,6 +132,7 @@ cdef int load_blocks(int fd, const Packing *packing, uint64_t offset, size_t wan
     cdef size_t kept = 0, needed
     cdef char *data
     cdef char *scratch
+    cdef bint damaged = False      # the checksums of its records tell
     cdef int error = 0
     if target > packing.plain_size:
         target = packing.plain_size
@@ -167,7 +169,7 @@ cdef int load_blocks(int fd, const Packing *packing, uint64_t offset, size_t wan
         enough = block_size(packing.plain_size, block)
         if block == last and not whole:
             enough = <uint32_t> (target - SEGMENT_HEAD - <uint64_t> block * BLOCK)
-        error = read_block(fd, packing, block, enough, stretch.data + stretch.size, scratch, &made)
+        error = read_block(fd, packing, block, enough, stretch.data + stretch.size, scratch, &made, &damaged)
         stretch.size += made
         block += 1
     free(scratch)

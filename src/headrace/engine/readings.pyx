@@ -12,6 +12,8 @@ from headrace.engine.store cimport FOUND, NOTHING, TIRED, Store, Watcher
 from headrace.engine.subject_index cimport Entry
 from headrace.engine.windows cimport Record
 
+cdef uint64_t MOST_DAMAGED = 64     # messages to pass over for the time of the first one
+
 
 cdef class Stored:
     """One message, copied out of the log."""
@@ -42,11 +44,18 @@ cdef class Readings(Store):
     def first_time(self):
         """The time of the first message; 0: there is none."""
         cdef Record record
+        cdef uint64_t seq = self.first_seq, looks = MOST_DAMAGED
         if self.count == 0:
             return 0
         if self.first_time_seq != self.first_seq:
-            if not self.read(self.probe, self.first_seq, &record):
-                return 0
+            record.time = self.last_time
+            try:
+                # A damaged one is taken to be as old as the one behind it: it does not expire before that.
+                while seq <= self.last_seq and looks and not self.read(self.probe, seq, &record):
+                    seq = self.next_live(seq + 1)
+                    looks -= 1
+            except OSError:
+                return self.segments[self.segment_place(self.first_seq)].first_time    # it is not older than that
             self.first_time_seq = self.first_seq
             self.first_time_value = record.time
         return self.first_time_value
@@ -71,7 +80,11 @@ cdef class Readings(Store):
         """Count for a reader how many messages it has ahead of it, from now on."""
         if watcher.filter is None:
             watcher.filter = Filter(())
-        watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        try:
+            watcher.num_pending = self.count_from(watcher.next_seq, watcher.filter)
+        except OSError:
+            # It cannot be read at present. Too many for now: whoever comes to the end finds out.
+            watcher.num_pending = self.count_live(max(watcher.next_seq, self.first_seq), self.committed_seq)
         watcher.uncounted = watcher.uncounted_end = 0
         self.watchers.append(watcher)
 

@@ -134,6 +134,7 @@ cdef bint open_segment(Log log, uint64_t number, bint latest, Contents *contents
         contents.next_seq = head.base_seq
     if head.last_time > contents.last_time:
         contents.last_time = head.last_time
+    segment.damaged = contents.damages != 0 or contents.torn and not latest
     if contents.damages:
         reports.append(f"{os.fsdecode(<bytes> path)}: {contents.damaged_bytes} bytes at {contents.damages} places are "
                        f"damaged, the first at byte {contents.damaged_at}: what they held is lost, the rest is kept")

@@ -8,15 +8,18 @@ leaves a log that has lost the first part and not the second.
 What is removed has to be read: the index needs its subject, the accounting its size. Where little is left behind the
 head it is cheaper to drop the whole index and to read what is left. So compacting costs as many reads as there are
 messages on the smaller side.
+
+If a record cannot be read (OSError), it ends there, and may be called again: what was removed until then is removed and
+accounted for, and nothing else has changed. A damaged record can be removed: see Store.forget_damaged.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from headrace.engine.record cimport HEAD_SIZE
-from headrace.engine.segments cimport Segment, next_place, seq_at
+from headrace.engine.segments cimport Segment, next_place
 from headrace.engine.store cimport FOUND, TIRED, Watcher
-from headrace.engine.subject_index cimport Entry
+from headrace.engine.subject_index cimport Entry, SubjectIndex
 from headrace.engine.windows cimport Record
 
 cdef uint64_t MANY = 64             # messages to remove before it pays to ask what is left behind them
@@ -50,54 +53,69 @@ cdef int compact_some(Log log, uint64_t first_seq, uint64_t most) except -1:
     if log.first_seq >= first_seq or log.count == 0:
         return 0
     left = log.count_live(first_seq, log.last_seq)
-    if left < most and left < log.count - left:
-        return keep_from(log, first_seq)
+    if left < most and left < log.count - left and keep_from(log, first_seq):
+        return 0
     while log.first_seq < first_seq and log.count and most:
         log._remove_first()
         most -= 1
     return 0
 
 
-cdef int keep_from(Log log, uint64_t first_seq) except -1:
-    """Forget all that is below a sequence without reading it: everything is counted anew from what is left."""
-    cdef Segment *segment
+cdef bint keep_from(Log log, uint64_t first_seq) except -1:
+    """Forget all that is below a sequence without reading it: everything is counted anew from what is left.
+
+    What is left is read first: if that fails, nothing has changed. False: some of it is damaged, so it cannot be counted.
+    """
     cdef Watcher watcher
     cdef Record record
     cdef Entry *entry
+    cdef SubjectIndex index = SubjectIndex()
+    cdef list pending = [0] * len(log.watchers)
+    cdef list live_bytes = [0] * log.segment_count
     cdef uint32_t k
-    cdef uint64_t place, seq
-    log.index.clear()
-    log.count = log.byte_count = 0
+    cdef uint64_t byte_count = 0, seq = log.next_live(first_seq)
+    while seq <= log.last_seq:
+        if not log.read(log.reader, seq, &record):
+            return False
+        entry = index.add(record.subject, record.subject_length)
+        if entry.count == 0:
+            entry.first = seq
+        entry.count += 1
+        entry.last = seq
+        byte_count += log.size_of(record.subject_length, record.header_length, record.payload_length)
+        live_bytes[log.segment_place(seq)] += \
+            HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
+        if seq <= log.committed_seq:
+            for k, watcher in enumerate(log.watchers):
+                pending[k] += seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length)
+        seq = log.next_live(seq + 1)
+    drop_below(log, first_seq, live_bytes)
+    log.index = index
+    log.byte_count = byte_count
+    for k, watcher in enumerate(log.watchers):
+        watcher.num_pending = pending[k]
+        watcher.uncounted = watcher.uncounted_end = 0
+    log.tidy_due = True
+    log.first_seq = log.next_live(first_seq)
+    return True
+
+
+cdef int drop_below(Log log, uint64_t first_seq, list live_bytes) except -1:
+    cdef Segment *segment
+    cdef uint32_t k
+    cdef uint64_t place
+    log.count = 0
     for k in range(log.segment_count):
         segment = log.segments[k]
         if segment.live:
             place = next_place(segment, first_seq)
             memset(segment.offsets, 0, place * sizeof(uint32_t))
             segment.live = 0
-            segment.live_bytes = 0
+            segment.live_bytes = live_bytes[k]
             while place < segment.count:
                 segment.live += segment.offsets[place] != 0
                 place += 1
             log.count += segment.live
-    for watcher in log.watchers:
-        watcher.num_pending = 0
-        watcher.uncounted = watcher.uncounted_end = 0
-    log.tidy_due = True
-    log.first_seq = seq = log.next_live(first_seq)
-    while seq <= log.last_seq:
-        if log.read(log.reader, seq, &record):
-            entry = log.index.add(record.subject, record.subject_length)
-            if entry.count == 0:
-                entry.first = seq
-            entry.count += 1
-            entry.last = seq
-            log.byte_count += log.size_of(record.subject_length, record.header_length, record.payload_length)
-            log.segments[log.segment_place(seq)].live_bytes += \
-                HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
-            if seq <= log.committed_seq:
-                for watcher in log.watchers:
-                    watcher.num_pending += watcher.is_pending(seq, record.subject, record.subject_length)
-        seq = log.next_live(seq + 1)
     return 0
 
 

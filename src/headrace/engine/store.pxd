@@ -29,7 +29,10 @@ cdef class Store(JobOwner):
     cdef readonly uint64_t byte_count
     cdef readonly int64_t last_time
     cdef readonly str directory    # None: in memory
-    cdef readonly list damages     # one line for each damage found so far
+    cdef readonly list damages     # one line for each damage found so far, up to MOST_DAMAGES
+    cdef readonly str read_failure # why a file could not be read the last time; None: it could
+    cdef uint64_t unread_seq       # and the message that was asked for
+    cdef set damaged               # the sequences in `damages`: each is reported once
     cdef bint in_memory
     cdef bytes path                # the directory, for C
     cdef SubjectIndex index
@@ -58,11 +61,19 @@ cdef class Store(JobOwner):
     cdef uint64_t next_live(self, uint64_t seq) noexcept
     cdef const char *buffered(self, Segment *segment, uint32_t offset) noexcept
     cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
+    cdef bint load_file(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
     cdef int open_file(self, Segment *segment) except -1
+    cdef void close_idle_files(self) noexcept
     cdef void change_packing(self, Segment *segment, Packing *packing) noexcept
     cdef bint is_in_use(self, Segment *segment) noexcept
-    cdef int lost(self, Segment *segment, uint32_t place) except -1
+    cdef int note_damage(self, Segment *segment, uint32_t place) except -1
+    cdef int note_read_failure(self, uint64_t seq, object error) except -1
+    cdef int warn(self, str line) except -1
     cdef bint forget(self, Window window, uint64_t seq) except -1
+    cdef int forget_record(self, Segment *segment, uint32_t place, Record *record) except -1
+    cdef int forget_damaged(self, Segment *segment, uint32_t place) except -1
+    cdef uint64_t extent(self, const Segment *segment, uint32_t place) noexcept
+    cdef Entry *owner_of(self, uint64_t seq, const char *subject, uint32_t length) noexcept
     cdef int forget_subject(self, Record *record) except -1
     cdef void note_removal(self, uint64_t seq) noexcept
     cdef int resolve_first(self, Entry *entry) except -1

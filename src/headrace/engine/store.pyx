@@ -11,12 +11,31 @@ A memory store is the same with memory instead of files, and needs no buffers.
 To forget a message, its record is read once more: the index needs its subject, the accounting its size. At the head this
 goes in sequence, through a window that reads ahead.
 
+Errors and damage. If a file cannot be opened or read, whoever asked gets the OSError, nothing has changed, and the same
+question may be asked again. Only a wrong checksum is damage. A damaged message is reported once and passed over by all who
+read, but it is still there: it counts, it is never recorded as removed, its segment is neither rewritten nor compressed. It
+goes when it is deleted, purged, or beyond a limit, like any other.
+
+Who owns what. The loop's thread owns every field of a log, a segment and a buffer, with these exceptions:
+
+    field                          owner while ...                               returned by
+    flight: data, parts            committer, while commit_job is under way      on_done(COMMIT)
+    segment.fd, .allocated         committer, from the segment's first part      on_done(COMMIT); sealed: the loop opens and
+                                   on, for the segments of `flight`              closes fd, unless is_in_use()
+    the file of chore.segment      committer, while the chore is under way:      finish_chore(), which takes over
+                                   its name may become another file's            replacement or packing
+    chore.* , commit_job.*, ...    committer, while that job is under way        on_done()
+
+The committer reads number, base_seq, salt, packing of a segment at any time: the loop changes none of them while a job with
+that segment is under way. Offsets, counts, index and watchers belong to the loop alone.
+
 Finding the new first message of a subject. Every record names its predecessor on the same subject, so from the last one
 there is a chain backwards; it takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
 from the old first one is sequential and may be short. So: scan forward a little, then try the chain if it is not long,
 and if it is broken (somebody removed a message in the middle of it), scan on.
 """
 
+from libc.errno cimport EMFILE, ENFILE, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memmove
@@ -31,6 +50,9 @@ from headrace.engine.segments cimport (
 )
 from headrace.engine.windows cimport view
 
+import os
+
+MOST_DAMAGES = 100                  # that are listed
 cdef uint32_t MOST_OPEN_FILES = 64  # of sealed segments, per log
 cdef uint64_t SCAN_STEPS = 8        # records to scan before the chain is tried
 cdef uint64_t LONGEST_CHAIN = 1024
@@ -146,10 +168,9 @@ cdef class Store(JobOwner):
         return NULL
 
     cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1:
-        """View the message at a place of a segment. False: it is damaged, and forgotten from now on."""
+        """View the message at a place of a segment. False: it is damaged. Raises OSError if it cannot be read."""
         cdef uint32_t offset = segment.offsets[place]
         cdef const char *data
-        cdef int good = 0
         if segment.memory != NULL:
             view(<const RecordHead *> (segment.memory + offset), record)
             return True
@@ -158,33 +179,81 @@ cdef class Store(JobOwner):
             assert data != NULL
             view(<const RecordHead *> data, record)
             return True
+        if segment.fd >= 0 and window.load(segment, offset, record, False) and record.seq == seq_at(segment, place):
+            return True            # usually it is in the window already
+        return self.load_file(window, segment, place, record)
+
+    cdef bint load_file(self, Window window, Segment *segment, uint32_t place, Record *record) except -1:
+        cdef uint64_t seq = seq_at(segment, place)
+        cdef bint good
         try:
             if segment.fd < 0:
                 self.open_file(segment)
-            good = window.load(segment, offset, record)
-        except OSError as error:
-            self.damages.append(f"segment {segment.number}: {error}")
-        if good and record.seq == seq_at(segment, place):
-            return True
-        self.lost(segment, place)
-        return False
+            good = window.load(segment, segment.offsets[place], record, True) and record.seq == seq
+            if not good:
+                window.forget()    # a second look, at the file: what the window holds may be older than a repair
+                good = window.load(segment, segment.offsets[place], record, True) and record.seq == seq
+            if not good:
+                window.forget()
+        except (OSError, MemoryError) as error:
+            self.note_read_failure(seq, error)
+            raise
+        if self.read_failure is not None and self.unread_seq == seq:
+            self.read_failure = None
+        if not good:
+            self.note_damage(segment, place)
+        return good
+
+    cdef int note_damage(self, Segment *segment, uint32_t place) except -1:
+        """Report a damaged record, once. It stays where it is: its bytes may be readable again, or elsewhere."""
+        cdef uint64_t seq = seq_at(segment, place)
+        segment.damaged = True
+        if seq in self.damaged or len(self.damages) >= MOST_DAMAGES:
+            return 0
+        self.damaged.add(seq)
+        line = f"segment {segment.number}: message {seq} at byte {segment.offsets[place]} is damaged"
+        if len(self.damages) == MOST_DAMAGES - 1:
+            line += "; further damage is not listed"
+        self.damages.append(line)
+        return self.warn(line)
+
+    cdef int note_read_failure(self, uint64_t seq, object error) except -1:
+        """Say that a file cannot be read, once until it can."""
+        cdef bint known = self.read_failure is not None
+        self.unread_seq = seq
+        self.read_failure = f"message {seq}: {error.strerror if isinstance(error, OSError) else 'out of memory'}"
+        return 0 if known else self.warn(self.read_failure)
+
+    cdef int warn(self, str line) except -1:
+        return 0
 
     cdef int open_file(self, Segment *segment) except -1:
-        """Open a sealed segment, and close another one if there are too many open."""
+        """Open a sealed segment, and close others if there are too many open, here or in the whole process."""
         cdef char path[PATH_SIZE]
-        cdef uint32_t k
         if self.open_files >= MOST_OPEN_FILES:
-            for k in range(self.segment_count):
-                if self.segments[k].fd >= 0 and self.segments[k].sealed and not self.is_in_use(self.segments[k]):
-                    close(self.segments[k].fd)
-                    self.segments[k].fd = -1
-            self.open_files = 0
+            self.close_idle_files()
         segment_path(path, self.path, segment.number, b"log")
         segment.fd = open(path, O_RDWR | O_CLOEXEC)
+        if segment.fd < 0 and errno in (EMFILE, ENFILE) and self.open_files:
+            self.close_idle_files()
+            segment.fd = open(path, O_RDWR | O_CLOEXEC)
         if segment.fd < 0:
-            raise OSError(f"cannot open segment {segment.number}")
+            raise OSError(errno, f"cannot open segment {segment.number}: {os.strerror(errno)}")
         self.open_files += 1
         return 0
+
+    cdef void close_idle_files(self) noexcept:
+        cdef uint32_t k
+        cdef Segment *segment
+        self.open_files = 0
+        for k in range(self.segment_count):
+            segment = self.segments[k]
+            if segment.fd >= 0 and segment.sealed:
+                if self.is_in_use(segment):
+                    self.open_files += 1
+                else:
+                    close(segment.fd)
+                    segment.fd = -1
 
     cdef void change_packing(self, Segment *segment, Packing *packing) noexcept:
         """The file of a segment was replaced by a compressed one with the same content."""
@@ -259,10 +328,12 @@ cdef class Store(JobOwner):
         return 30 + <uint64_t> subject_length + payload_length + (4 + <uint64_t> header_length if header_length else 0)
 
     cdef bint forget(self, Window window, uint64_t seq) except -1:
-        """Take a message out of everything. What is to be written about it is the caller's business."""
+        """Take a message out of everything. What is to be written about it is the caller's business.
+
+        Raises OSError if its record cannot be read: then nothing has changed.
+        """
         cdef Record record
         cdef Segment *segment
-        cdef Watcher watcher
         cdef uint32_t place
         if self.segment_count == 0 or seq < self.first_seq or seq > self.last_seq:
             return False
@@ -270,8 +341,14 @@ cdef class Store(JobOwner):
         place = place_of(segment, seq)
         if place == ABSENT or segment.offsets[place] == 0:
             return False
-        if not self.load(window, segment, place, &record):
-            return True
+        if self.load(window, segment, place, &record):
+            self.forget_record(segment, place, &record)
+        else:
+            self.forget_damaged(segment, place)
+        return True
+
+    cdef int forget_record(self, Segment *segment, uint32_t place, Record *record) except -1:
+        cdef Watcher watcher
         segment.offsets[place] = 0
         segment.live -= 1
         segment.live_bytes -= HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
@@ -279,12 +356,60 @@ cdef class Store(JobOwner):
         self.byte_count -= self.size_of(record.subject_length, record.header_length, record.payload_length)
         if segment != self.active and (segment.live == 0 or 2 * segment.live_bytes < segment.size):
             self.tidy_due = True
-        if seq <= self.committed_seq:
+        if record.seq <= self.committed_seq:
             for watcher in self.watchers:
-                watcher.num_pending -= watcher.is_pending(seq, record.subject, record.subject_length)
-        self.forget_subject(&record)
+                watcher.num_pending -= watcher.is_pending(record.seq, record.subject, record.subject_length)
+        self.forget_subject(record)
+        self.note_removal(record.seq)
+        return 0
+
+    cdef int forget_damaged(self, Segment *segment, uint32_t place) except -1:
+        """The same for a record whose subject and length cannot be trusted.
+
+        Its subject keeps it in its count, unless the index says that this is the subject's first or last message. So
+        counts of subjects may be too high after this, until the next start, but never too low: nothing readable is hidden.
+        """
+        cdef uint64_t seq = seq_at(segment, place), length = self.extent(segment, place), bytes
+        cdef Watcher watcher
+        cdef Entry *entry = NULL
+        cdef Record record
+        if self.probe.peek(segment, segment.offsets[place], &record):
+            entry = self.owner_of(seq, record.subject, record.subject_length)
+            length = min(length, HEAD_SIZE + record.subject_length + record.header_length + <uint64_t> record.payload_length)
+        segment.offsets[place] = 0
+        segment.live -= 1
+        segment.live_bytes = segment.live_bytes - min(segment.live_bytes, length) if segment.live else 0
+        self.count -= 1
+        bytes = length - HEAD_SIZE + 30 if length > HEAD_SIZE else 30
+        self.byte_count = self.byte_count - min(self.byte_count, bytes) if self.count else 0
+        if segment != self.active and segment.live == 0:
+            self.tidy_due = True
+        for watcher in self.watchers:
+            if seq <= self.committed_seq and watcher.num_pending > 0 and watcher.filter.everything:
+                watcher.num_pending -= watcher.is_pending(seq, b"", 0)
+        if self.count == 0:
+            self.index.clear()
+        elif entry != NULL:
+            record.seq = seq
+            record.previous = 0
+            self.forget_subject(&record)
         self.note_removal(seq)
-        return True
+        return 0
+
+    cdef uint64_t extent(self, const Segment *segment, uint32_t place) noexcept:
+        """How many bytes a record has at most: up to the next live one."""
+        cdef uint32_t k
+        for k in range(place + 1, segment.count):
+            if segment.offsets[k]:
+                return segment.offsets[k] - segment.offsets[place]
+        return segment.size - segment.offsets[place]
+
+    cdef Entry *owner_of(self, uint64_t seq, const char *subject, uint32_t length) noexcept:
+        """The entry of a subject that a damaged record names, if that is certain; NULL: it is not."""
+        cdef Entry *entry = self.index.find(subject, length)
+        if entry != NULL and (entry.first == seq and not entry.first_stale or entry.last == seq and not entry.last_stale):
+            return entry
+        return NULL
 
     cdef void note_removal(self, uint64_t seq) noexcept:
         pass
@@ -316,45 +441,32 @@ cdef class Store(JobOwner):
                 entry.last_stale = False
         return 0
 
-    cdef int lost(self, Segment *segment, uint32_t place) except -1:
-        """A record is damaged: it counts as removed. Its subject and size are unknown, so they stay in the sums."""
-        cdef uint64_t seq = seq_at(segment, place)
-        cdef Watcher watcher
-        self.damages.append(f"segment {segment.number}: message {seq} at byte {segment.offsets[place]} is damaged")
-        segment.offsets[place] = 0
-        segment.live -= 1
-        self.count -= 1
-        if self.count == 0:
-            self.byte_count = 0
-            self.index.clear()
-        for watcher in self.watchers:
-            if watcher.num_pending > 0 and watcher.filter.everything and watcher.is_pending(seq, b"", 0):
-                watcher.num_pending -= 1
-        self.note_removal(seq)
-        return 0
-
     # -- subjects -------------------------------------------------------------------------------------------------------
 
     cdef bint find_first(self, Entry *entry, uint64_t limit, uint64_t *steps) except -1:
         """Scan forward from entry.first for at most `limit` messages, moving entry.first along."""
         cdef Record record
         cdef uint64_t seq = entry.first if entry.first > self.first_seq else self.first_seq
+        cdef bint passed_damage = False
         while steps[0] < limit:
             seq = self.next_live(seq)
             if seq > self.last_seq:
                 return False
             steps[0] += 1
-            if self.read(self.reader, seq, &record) and record.subject_length == entry.length \
-                    and memcmp(record.subject, entry.text, entry.length) == 0:
-                entry.first = seq
+            if not self.read(self.reader, seq, &record):
+                passed_damage = True
+            elif record.subject_length == entry.length and memcmp(record.subject, entry.text, entry.length) == 0:
+                # What is damaged does not tell its subject, but its successor does.
+                entry.first = record.previous if passed_damage and self.is_live(record.previous) else seq
                 entry.first_stale = False
                 return True
             seq += 1
-            entry.first = seq
+            if not passed_damage:
+                entry.first = seq
         return False
 
     cdef int resolve_first(self, Entry *entry) except -1:
-        """Make entry.first exact. An entry whose messages are all lost to damage loses its count."""
+        """Make entry.first exact, or that of the first message that can be read."""
         cdef Record record
         cdef uint64_t steps = 0, at, k
         if not entry.first_stale:
@@ -364,7 +476,7 @@ cdef class Store(JobOwner):
         if not entry.last_stale and entry.count <= LONGEST_CHAIN:
             at = entry.last
             for k in range(entry.count - 1):
-                if not self.read(self.probe, at, &record) or record.previous == 0 \
+                if not self.is_live(at) or not self.read(self.probe, at, &record) or record.previous == 0 \
                         or not self.is_live(record.previous):
                     break
                 at = record.previous
@@ -373,21 +485,27 @@ cdef class Store(JobOwner):
                 entry.first_stale = False
                 return 0
         if not self.find_first(entry, <uint64_t> -1, &steps):
-            entry.first = entry.last
+            # All that is left of it is damaged, and entry.first stands before that.
+            at = self.next_live(entry.first)
+            entry.first = at if at <= self.last_seq else entry.last
             entry.first_stale = False
         return 0
 
     cdef int resolve_last(self, Entry *entry) except -1:
+        """Make entry.last exact, or that of the last message that can be read."""
         cdef Record record
-        cdef uint64_t seq = entry.last
+        cdef uint64_t seq = entry.last, damaged = 0
         if not entry.last_stale:
             return 0
         while seq >= entry.first and seq >= self.first_seq and seq:
-            if self.is_live(seq) and self.read(self.probe, seq, &record) and record.subject_length == entry.length \
-                    and memcmp(record.subject, entry.text, entry.length) == 0:
-                break
+            if self.is_live(seq):
+                if not self.read(self.probe, seq, &record):
+                    damaged = damaged if damaged else seq
+                elif record.subject_length == entry.length and memcmp(record.subject, entry.text, entry.length) == 0:
+                    damaged = 0
+                    break
             seq -= 1
-        entry.last = seq
+        entry.last = damaged if damaged else seq   # if none can be read, the last of the damaged ones will do
         entry.last_stale = False
         return 0
 

@@ -161,11 +161,14 @@ cdef class StreamSink(Sink):
         now = wall_clock()
         if kind == IDENTIFIED:
             if self.duplicate_window:
-                if self.unread:
-                    self._read_ids(ALL_OF_THEM)
                 self.ids.forget_before(now - self.duplicate_window)
                 hashed = self.ids.hash(value, value_length)
-                seq = self._find(hashed, value, value_length)
+                try:
+                    if self.unread:
+                        self._read_ids(ALL_OF_THEM)
+                    seq = self._find(hashed, value, value_length)
+                except OSError:
+                    return self._hand_over(message)    # which finds out, too, and answers
                 if seq:
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
                     return 0

@@ -24,7 +24,9 @@ cdef class Window:
     cdef uint32_t salt             # of the segment: a rewritten one is another one
     cdef size_t ahead              # how much to read at least
 
-    cdef int load(self, Segment *segment, uint32_t offset, Record *record) except -1
+    cdef int load(self, Segment *segment, uint32_t offset, Record *record, bint may_read) except -1
+    cdef bint peek(self, Segment *segment, uint32_t offset, Record *record) except -1
+    cdef void forget(self) noexcept
     cpdef void release(self) noexcept
     cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1
 

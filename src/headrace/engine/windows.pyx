@@ -18,6 +18,8 @@ from posix.unistd cimport pread
 from headrace.engine.packing cimport BLOCK, load_blocks
 from headrace.engine.record cimport HEAD_SIZE, MESSAGE, RecordHead, is_intact, is_well_formed, prepare_crc32c
 
+import os
+
 prepare_crc32c()
 
 
@@ -34,8 +36,8 @@ cdef class Window:
         self.held.capacity = 0
         self.held.size = 0
 
-    cdef int load(self, Segment *segment, uint32_t offset, Record *record) except -1:
-        """View the message at `offset` of a file. 0: it is damaged. Raises OSError if it cannot be read."""
+    cdef int load(self, Segment *segment, uint32_t offset, Record *record, bint may_read) except -1:
+        """View the message at `offset` of a file. 0: it is damaged, or not in the window. Raises OSError if it cannot be read."""
         cdef const RecordHead *head
         cdef size_t wanted = HEAD_SIZE
         if segment.number != self.number or segment.salt != self.salt:
@@ -45,6 +47,8 @@ cdef class Window:
         # At most twice: the head first, then the whole record if it is longer than what was read.
         while True:
             if offset < self.held.start or offset + wanted > self.held.start + self.held.size:
+                if not may_read:
+                    return 0
                 self._fill(segment, offset, wanted)
                 if offset + wanted > self.held.start + self.held.size:
                     return 0
@@ -59,6 +63,31 @@ cdef class Window:
         view(head, record)
         return 1
 
+    cdef bint peek(self, Segment *segment, uint32_t offset, Record *record) except -1:
+        """View a damaged record as far as its lengths make sense; False: they do not. Its bytes prove nothing."""
+        cdef const RecordHead *head
+        cdef size_t size
+        self.forget()
+        self.number = segment.number
+        self.salt = segment.salt
+        try:
+            self._fill(segment, offset, HEAD_SIZE)
+        except OSError:
+            return False
+        if not self.held.start <= offset < self.held.start + self.held.size:
+            return False
+        size = self.held.start + self.held.size - offset
+        head = <const RecordHead *> (self.held.data + (offset - self.held.start))
+        if size < HEAD_SIZE or not is_well_formed(head, segment.written - offset) or head.kind != MESSAGE \
+                or size < HEAD_SIZE + <size_t> head.subject_length:
+            return False
+        view(head, record)
+        return True
+
+    cdef void forget(self) noexcept:
+        """What it holds is to be read anew."""
+        self.held.size = 0
+
     cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1:
         cdef size_t size = wanted if wanted > self.ahead else self.ahead
         cdef Py_ssize_t got
@@ -68,7 +97,7 @@ cdef class Window:
                 wanted = self.ahead
             error = load_blocks(segment.fd, segment.packing, offset, wanted, self.ahead >= BLOCK, &self.held)
             if error:
-                raise OSError(error, "cannot read a segment")
+                raise OSError(error, f"cannot read segment {segment.number}: {os.strerror(error)}")
             return 0
         if size > segment.written - offset:
             size = segment.written - offset
@@ -86,7 +115,7 @@ cdef class Window:
             if got < 0:
                 if errno == EINTR:
                     continue
-                raise OSError(errno, "cannot read a segment")
+                raise OSError(errno, f"cannot read segment {segment.number}: {os.strerror(errno)}")
             if got == 0:
                 break
             self.held.size += got

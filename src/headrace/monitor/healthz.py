@@ -1,4 +1,4 @@
-"""/healthz: whether the server takes clients, and whether all streams were recovered and can be written."""
+"""/healthz: whether the server takes clients, and whether all streams are there, and read and written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from headrace.monitor.endpoint import Answer, Context
 from headrace.monitor.query import Query, decode_bool, quote
 
 if TYPE_CHECKING:
+    from headrace.engine.log import Log
     from headrace.streams.jetstream import JetStream
 
 FLAGS = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only", "details")
@@ -110,7 +111,7 @@ def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
 
 
 def find_problems(jetstream: JetStream, asked: Asked) -> list[Problem]:
-    """Streams that lie on the disk but could not be recovered, and those that cannot be written any more."""
+    """Streams that lie on the disk but could not be recovered, and those that something is wrong with."""
     problems = []
     account = jetstream.account.name
     for name in sorted(stored_streams(jetstream)):
@@ -120,10 +121,26 @@ def find_problems(jetstream: JetStream, asked: Asked) -> list[Problem]:
             continue
         if stream is None:
             problems.append(Problem("STREAM", account, name, error=f"{where} could not be recovered"))
-        elif stream.log.failure:
-            error = f"{where} write error: {stream.log.failure}"
-            problems.append(Problem("STREAM", account, name, error=error))
+        else:
+            problems += [
+                Problem("STREAM", account, name, error=f"{where} {trouble}")
+                for trouble in troubles(stream.log)
+            ]
     return problems
+
+
+def troubles(log: Log) -> list[str]:
+    """What is wrong with a stream's files: all of it is said in the server's log, too."""
+    found = []
+    if log.failure:
+        found.append(f"write error: {log.failure}")
+    if reason := log.check_reading():
+        found.append(f"read error: {reason}")
+    if log.damages:
+        found.append(f"damaged: {len(log.damages)} reports, the first: {log.damages[0]}")
+    if log.erase_failure:
+        found.append(f"erase error: {log.erase_failure}")
+    return found
 
 
 def stored_streams(jetstream: JetStream) -> set[str]:

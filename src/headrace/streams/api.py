@@ -29,7 +29,7 @@ from headrace.engine.sinks import InboxMessage
 from headrace.logs import Log
 from headrace.streams import headers
 from headrace.streams.account import Account
-from headrace.streams.errors import ApiError, ErrorBody, api_error
+from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
 from headrace.subjects.grammar import decode
 
 PREFIX = "$JS.API."
@@ -236,6 +236,8 @@ class Api:
     def _fail(self, route: Route, request: Request, error: Exception) -> None:
         if isinstance(error, ApiError):
             body = error.body
+        elif isinstance(error, OSError):  # a stream cannot be read or written at present, and has said so
+            body = store_error(error).body
         else:
             trace = "".join(traceback.format_exception(error))
             self._log.error(f"JetStream API request failed: {request.subject}: {trace}")

@@ -128,7 +128,11 @@ class Consumer:
         log, cursor = self.core.log, self.core.cursor
         self._is_counted = True
         log.begin_to_watch(cursor)
-        await in_slices(lambda: self.is_closed or log.count_ahead(cursor, STEP_RECORDS))
+        try:
+            await in_slices(lambda: self.is_closed or log.count_ahead(cursor, STEP_RECORDS))
+        except OSError:  # it cannot be read at present: there is no consumer
+            log.remove_watcher(cursor)
+            raise
 
     def start(self) -> None:
         """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""
@@ -289,7 +293,7 @@ class Consumer:
             delivery.beat()
         elif kind == "pause":
             self._end_pause()
-        else:  # "rate", "replay", "serve"
+        else:  # "rate", "replay", "serve", "read"
             delivery.pump()
 
     def schedule_pause(self) -> None:

@@ -18,6 +18,9 @@ from headrace.streams.consumer_clock import Clock
 from headrace.streams.consumer_ledger import Ledger
 from headrace.streams.formats import parse_time
 
+READ_RETRY = 200_000_000
+"""Nanoseconds until a log that could not be read is read again."""
+
 
 class Core:
     def __init__(
@@ -86,6 +89,10 @@ class Core:
     def is_full(self) -> bool:
         """As many messages wait for acknowledgements as may."""
         return 0 < self.config.max_ack_pending <= len(self.ledger.pending)
+
+    def try_again_later(self) -> None:
+        """What was to be delivered cannot be read at present."""
+        self.alarm.set("read", self.now() + READ_RETRY)
 
     def send_status(self, subject: bytes, headers: bytes, reply: bytes = b"") -> None:
         self.client.publish(subject, reply=reply, headers=headers)

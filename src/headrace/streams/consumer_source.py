@@ -103,8 +103,10 @@ class Source:
         # the cursor writes its own count into the reply subject; what is left of the list belongs to it
         rest = len(self.start_list) - 1
         cursor.num_pending += rest
-        size = cursor.redeliver(seq, subject, 1, max_bytes=max_bytes, now=now, extra_headers=headers)
-        cursor.num_pending -= rest
+        try:
+            size = cursor.redeliver(seq, subject, 1, max_bytes=max_bytes, now=now, extra_headers=headers)
+        finally:
+            cursor.num_pending -= rest
         if cursor.exceeded or cursor.unwanted:
             return 0
         self.start_list.popleft()

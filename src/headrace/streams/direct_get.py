@@ -92,11 +92,17 @@ class DirectGet:
     def _once_committed(self, handler: Handler) -> Handler:
         """What was published before a request is part of its answer; nobody sees what may be lost again."""
 
+        def answer(message: InboxMessage) -> None:
+            try:
+                handler(message)
+            except OSError as error:
+                self._fail(message.reply, error)
+
         def handle(message: InboxMessage) -> None:
             if self._log.committed_seq == self._log.last_seq:
-                handler(message)
+                answer(message)
             else:
-                self._log.when_committed(lambda _: handler(message))
+                self._log.when_committed(lambda _: answer(message))
 
         return handle
 
@@ -104,6 +110,11 @@ class DirectGet:
         """The same for requests that are really the origin's."""
         handle = self._once_committed(handler)
         return lambda message: self._when_current(lambda: handle(message))
+
+    def _fail(self, reply: bytes, error: OSError) -> None:
+        """The stream cannot be read at present: that is not the same as a message that is not there."""
+        reason = " ".join((error.strerror or str(error)).split())
+        self._status(reply, b"500 " + reason.encode("utf-8", "replace"))
 
     def on_request(self, message: InboxMessage) -> None:
         request = self._read(message, may_be_empty=False)
@@ -204,7 +215,10 @@ class DirectGet:
 
     def _go_on(self, go_on: Callable[[Batch], None], batch: Batch) -> None:
         if self._subscriptions and self._client.has_interest(batch.reply):
-            go_on(batch)
+            try:
+                go_on(batch)
+            except OSError as error:
+                self._fail(batch.reply, error)
 
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
         """The next message, None if there is none; or the sequence from which to look for it later."""

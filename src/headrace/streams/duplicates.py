@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SLICE_MESSAGES = 2000
 PAUSE_SECONDS = 0.005
+RETRY_SECONDS = 1.0
 
 
 class Recall:
@@ -41,6 +42,10 @@ class Recall:
         self._handle = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
 
     def _go_on(self) -> None:
-        self._handle = None
-        if self._sink.recall_some(SLICE_MESSAGES):
-            self._go_on_later()
+        try:
+            if self._sink.recall_some(SLICE_MESSAGES):
+                self._go_on_later()
+            else:
+                self._handle = None
+        except OSError:  # the log cannot be read at present
+            self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._go_on)

@@ -47,6 +47,11 @@ def api_error(name: str, **values: object) -> ApiError:
     return ApiError(name, code, err_code, description)
 
 
+def store_error(error: OSError) -> ApiError:
+    """The answer if a stream cannot be read or written."""
+    return api_error("stream_store_failed", err=error.strerror or str(error))
+
+
 ERRORS: dict[str, tuple[int, int, str]] = {
     "account_resources_exceeded": (400, 10002, "resource limits exceeded for account"),
     "bad_request": (400, 10003, "bad request"),

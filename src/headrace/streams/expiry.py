@@ -15,6 +15,7 @@ from headrace.streams.formats import NANOSECONDS
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 3600.0
+RETRY_SECONDS = 1.0
 
 
 class Expiry:
@@ -50,6 +51,10 @@ class Expiry:
         self._timer = None
         log = self._log
         oldest_allowed = self._now() - self._max_age
-        if log.count and log.first_time <= oldest_allowed:
-            self._expire(log.seek_time(oldest_allowed + 1))
+        try:
+            if log.count and log.first_time <= oldest_allowed:
+                self._expire(log.seek_time(oldest_allowed + 1))
+        except OSError:  # the log cannot be read at present
+            self._timer = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._run)
+            return
         self.arm()

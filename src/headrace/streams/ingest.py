@@ -18,7 +18,7 @@ from headrace.streams.answers import encode_error, encode_stored, encode_value
 from headrace.streams.batches import Batches, remove_torn_batch
 from headrace.streams.counters import read_value
 from headrace.streams.duplicates import Recall
-from headrace.streams.errors import ApiError
+from headrace.streams.errors import ApiError, store_error
 from headrace.streams.fast_batches import FastBatches, is_fast
 from headrace.streams.formats import now
 from headrace.streams.intake import Intake
@@ -188,6 +188,13 @@ class Ingest:
 
     def on_publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
         publication = Publication(subject, reply, headers.strip_status(block), payload)
+        try:
+            self._take(publication, reply)
+        except OSError as error:  # what it depends on cannot be read
+            failure = store_error(error)
+            self._stream.sink.answer(reply, encode_error(self._stream.name, failure))
+
+    def _take(self, publication: Publication, reply: bytes) -> None:
         if is_fast(reply):
             self._fast_batches.on_message(publication)
             return

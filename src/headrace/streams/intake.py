@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.streams.checks import Checks
+from headrace.streams.errors import store_error
 from headrace.streams.writer import Writer
 from headrace.subjects.transform import Transform
 
@@ -45,8 +46,11 @@ class Intake:
     def take(self, publication: Publication) -> int:
         """Store a message; its sequence. Raises ApiError or Duplicate."""
         publication.subject = self.transformed(publication.subject)
-        self.checks.check(publication)
-        return self.writer.store(publication)
+        try:
+            self.checks.check(publication)
+            return self.writer.store(publication)
+        except OSError as error:  # what it depends on cannot be read
+            raise store_error(error) from None
 
     def take_checked(self, publication: Publication) -> int:
         """The same for a message that was transformed and checked as part of its batch."""

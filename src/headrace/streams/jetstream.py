@@ -182,7 +182,13 @@ class JetStream:
             self.log.error(f"Stream {name!r} is not available and its files are left alone: {error}")
             return
         stream = Stream(self, meta.config, meta.created, directory)
-        for damage in stream.open():
+        try:
+            damages = stream.open()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.log.error(f"Stream {name!r} is not available and its files are left alone: {reason}")
+            return
+        for damage in damages:
             self.log.warn(f"Stream {name!r}: {damage}")
         self.add(stream)
         self.log.info(f"  Restored {stream.log.count:,} messages for stream '{self.account.name} > {name}'")

@@ -79,7 +79,11 @@ class Lifetimes:
         if self._queue:
             self._deadline.set(self._queue[0][0])
         if self._max_age > 0 and not self._deadline.is_set:
-            message = self._log.next(self._aged_seq, _ALL)
+            try:
+                message = self._log.next(self._aged_seq, _ALL)
+            except OSError:  # the log cannot be read at present
+                self._deadline.set(now() + RETRY_NANOSECONDS)
+                return
             if message is not None:
                 self._deadline.set(message.time + self._max_age)
 
@@ -90,7 +94,7 @@ class Lifetimes:
             left = self._expire_aged(moment - self._max_age) if self._max_age > 0 else SLICE_MESSAGES
             self._expire_ended(moment, left)
             self._log.commit()
-        except OSError:  # of a log that cannot write at present
+        except OSError:  # of a log that cannot be read or written at present
             self._deadline.set(moment + RETRY_NANOSECONDS)
             return
         self._on_removed()

@@ -102,7 +102,7 @@ def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
     if not stream.log.remove(asked.seq, erase=not asked.no_erase):
         raise _not_deleted(stream, asked.seq)
     stream.on_removed()
-    return _deleted(stream)
+    return _deleted(stream, erase=not asked.no_erase)
 
 
 def _not_deleted(stream: Stream, seq: int) -> ApiError:
@@ -114,8 +114,10 @@ def _not_deleted(stream: Stream, seq: int) -> ApiError:
     return api_error("stream_msg_delete_failed", err=reason)
 
 
-async def _deleted(stream: Stream) -> Fields:
+async def _deleted(stream: Stream, *, erase: bool) -> Fields:
     await stream.committed()
+    if erase:
+        await stream.erased()
     return {"success": True}
 
 

@@ -160,7 +160,12 @@ class Origin:
         self._error = None
         self._found = found
         self._last_heard = now()
-        self._next_seq = self._begin(found)
+        try:
+            self._next_seq = self._begin(found)
+        except OSError:  # it cannot be read at present
+            self._found = None
+            self._retry(self._connect)
+            return
         self._current_seq = 0
         found.ingest.followers.add(self)
         self._read()
@@ -181,6 +186,8 @@ class Origin:
         self._is_reading = True
         try:
             self._read_slice()
+        except OSError:  # the origin cannot be read at present
+            self._retry(self._read_again)
         finally:
             self._is_reading = False
         self._stream.log.commit()

@@ -3,7 +3,7 @@
 `pump` is the one place where messages leave; it runs when a request comes, when messages are committed,
 when something must be delivered again, and when a full receiver has room again. A request ends with a
 status message: 408 when it expires, 404 when it would not wait, 409 when the next message is too large for
-it or its batch is done with bytes left.
+it or its batch is done with bytes left. If the log cannot be read, requests wait until it can.
 """
 
 from __future__ import annotations
@@ -90,7 +90,11 @@ class PullDelivery:
 
     def pump(self) -> None:
         """Deliver as much as can be."""
-        end_of_stream = self._serve()
+        try:
+            end_of_stream = self._serve()
+        except (OSError, MemoryError):  # the log cannot be read at present, and has said so
+            self._core.try_again_later()
+            return
         if end_of_stream is not None and any(request.no_wait for request in self.queue):
             self.expire(end_of_stream=end_of_stream)
 

@@ -65,8 +65,11 @@ class PushDelivery:
     def pump(self) -> None:
         """Deliver as much as can be."""
         delivered = False
-        while self._step():
-            delivered = True
+        try:
+            while self._step():
+                delivered = True
+        except (OSError, MemoryError):  # the log cannot be read at present, and has said so
+            self._core.try_again_later()
         if delivered:
             self._schedule_heartbeat()
 

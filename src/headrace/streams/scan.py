@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ALL = Filter(())
 SLICE_MESSAGES = 1000
+RETRY_SECONDS = 1.0
 
 
 class Scan:
@@ -40,7 +41,11 @@ class Scan:
     def _read_slice(self) -> None:
         self._handle = None
         for _ in range(SLICE_MESSAGES):
-            message = self._log.next(self._seq, _ALL)
+            try:
+                message = self._log.next(self._seq, _ALL)
+            except OSError:  # it cannot be read at present
+                self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._read_slice)
+                return
             if message is None or message.seq > self._last_seq:
                 return
             self._seq = message.seq + 1

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import format_time, now, parse_time
+from headrace.streams.formats import NANOSECONDS, format_time, now, parse_time
 from headrace.streams.publication import Publication
 from headrace.streams.schedules import PURGE, Due, read_due
+
+RETRY_NANOSECONDS = NANOSECONDS
 
 if TYPE_CHECKING:
     from headrace.engine.log import Log
@@ -82,8 +84,13 @@ class Scheduler:
             if scheduled == time:
                 due.append((seq, subject, time))
         for seq, subject, time in sorted(due):
-            self._fire(seq, subject, time)
-        if self._queue:
+            try:
+                self._fire(seq, subject, time)
+            except OSError:  # the log cannot be read at present
+                heapq.heappush(self._queue, (time, subject))
+        if self._queue and self._queue[0][0] <= moment:
+            self._deadline.set(moment + RETRY_NANOSECONDS)
+        elif self._queue:
             self._deadline.set(self._queue[0][0])
 
     def _fire(self, seq: int, subject: bytes, time: int) -> None:

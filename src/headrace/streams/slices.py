@@ -23,12 +23,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.streams.errors import api_error
+from headrace.streams.errors import api_error, store_error
 
 if TYPE_CHECKING:
     from headrace.engine.log import Log
 
 SLICE_SECONDS = 0.002
+RETRY_SECONDS = 1.0
 STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
 STUCK_STEPS = 1000
@@ -90,7 +91,7 @@ async def remove_in_slices(
     try:
         await in_slices(step_and_commit, place=place)
     except OSError as error:  # of a log that takes no more writes
-        raise api_error("stream_store_failed", err=str(error)) from None
+        raise store_error(error) from None
     if failures:
         raise api_error("stream_store_failed", err=failures[0])
 
@@ -99,8 +100,8 @@ class Background:
     """Work in slices that goes on by itself: the first slice at once, the others in later turns of the loop.
 
     `step` removes a part and says whether that was all. What is removed is committed as it goes. If the log
-    takes no writes at present, it is left for the next time. If `place` shows that it gets nowhere, it is
-    given up and `on_stuck` is called.
+    cannot be read or written at present, whoever waits is let go, and it is tried again a second later. If
+    `place` shows that it gets nowhere, it is given up and `on_stuck` is called.
     """
 
     def __init__(
@@ -117,15 +118,23 @@ class Background:
         self._on_stuck = on_stuck
         self._watchdog = Watchdog(place)
         self._handle: asyncio.Handle | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def start(self) -> None:
         """Unless it is under way."""
         if self._handle is None:
             self._watchdog = Watchdog(self._place)
+            self._cancel_retry()
             self._run()
 
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
     def stop(self) -> None:
+        self._cancel_retry()
         if self._handle is not None:
             self._handle.cancel()
         self._end()
@@ -147,6 +156,7 @@ class Background:
                     self._handle = asyncio.get_running_loop().call_soon(self._run)
                     return
         except OSError:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self.start)
             return
         except StuckError as error:
             if self._on_stuck is None:

@@ -15,6 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,6 +41,8 @@ from headrace.subjects.grammar import encode
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
 
+ERASE_SECONDS = 2.0
+"""Between two tries to overwrite the text of a deleted message."""
 STEP_MESSAGES = 200
 """To look at in Python in one step; about a millisecond."""
 
@@ -67,6 +70,7 @@ class Stream:
         self.ingest = Ingest(self)
         self._acknowledged: deque[int] = deque()
         self._expired_seq = 0
+        self._erasing: asyncio.TimerHandle | None = None
         self._retention = Retention(self.log, self.consumers)
         self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
         self._removing_unneeded = Background(
@@ -120,6 +124,8 @@ class Stream:
         self._direct_get.serve(set())
         self._expiry.stop()
         self._vanished.stop()
+        if self._erasing is not None:
+            self._erasing.cancel()
         for work in (self._removing_acknowledged, self._removing_unneeded, self._removing_expired):
             work.stop()
         for consumer in list(self.consumers.values()):
@@ -242,9 +248,11 @@ class Stream:
     def _remove_acknowledged(self) -> bool:
         """Some of them; whether that was all."""
         waiting = self._acknowledged
-        seqs = [waiting.popleft() for _ in range(min(STEP_MESSAGES, len(waiting)))]
+        seqs = list(islice(waiting, STEP_MESSAGES))
         if self.is_started:
-            self._retention.on_acknowledged(seqs)
+            self._retention.on_acknowledged(seqs)  # if that fails, they are tried again
+        for _ in seqs:
+            waiting.popleft()
         return not waiting
 
     def on_consumer_gone(self) -> None:
@@ -297,6 +305,29 @@ class Stream:
         failure = await done
         if failure:
             raise api_error("stream_store_failed", err=failure)
+
+    async def erased(self) -> None:
+        """Wait until the texts of deleted messages are overwritten. Raises ApiError if that fails so far."""
+        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def on_done(failure: str | None) -> None:
+            if not done.done():
+                done.set_result(failure)
+
+        self.log.when_erased(on_done)
+        failure = await done
+        if failure:
+            self._erase_later()
+            raise api_error("stream_msg_delete_failed", err=f"message removed but not erased: {failure}")
+
+    def _erase_later(self) -> None:
+        if self._erasing is None:
+            self._erasing = asyncio.get_running_loop().call_later(ERASE_SECONDS, self._erase_again)
+
+    def _erase_again(self) -> None:
+        self._erasing = None
+        if self.is_started and not self.log.erase_again():
+            self._erase_later()
 
     # -- what it says of itself
 

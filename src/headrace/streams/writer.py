@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.log import Refused
 from headrace.streams import headers
-from headrace.streams.errors import api_error
+from headrace.streams.errors import api_error, store_error
 from headrace.streams.formats import now
 from headrace.streams.republish import Republisher
 from headrace.streams.rollup import ALL, SUBJECT, is_permitted, messages_to_roll_up
@@ -104,7 +104,7 @@ class Writer:
         except Refused as refusal:
             raise api_error("stream_store_failed", err=_REFUSALS[refusal.reason]) from None
         except OSError as error:
-            raise api_error("stream_store_failed", err=str(error)) from None
+            raise store_error(error) from None
 
     def _remember(self, publication: Publication, seq: int, time: int) -> None:
         if publication.msg_id:
