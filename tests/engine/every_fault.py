@@ -1,4 +1,4 @@
-"""A day of a log again and again, each time with another call that fails: `python -m ... <directory> <share>`.
+"""A day of a log again and again, each time another call fails: `python -m ... <directory> <share>`.
 
 The first day is recorded: it says how many calls of each kind there are. `share` 1 lets every one of them
 fail, with every error that it can have, once and from then on; 10 a tenth of them.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.engine.fault_library import ERRORS, FOR_EVER, SHORT, Faults, Kind, name_of
+from tests.engine.fault_library import ERRORS, FOR_EVER, Faults, Kind, name_of
 from tests.engine.log_days import Day
 
 LONGEST_SECONDS = 20
@@ -32,7 +32,9 @@ class Case:
     persistent: bool
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {name_of(self.error)} at {self.call}{' and after' if self.persistent else ''}"
+        return (
+            f"{self.kind.name} {name_of(self.error)} at {self.call}{' and after' if self.persistent else ''}"
+        )
 
 
 def cases(counts: dict[Kind, int]) -> Iterator[Case]:
