@@ -66,7 +66,7 @@ def live(storm: Storm, connection: Connection, chance: random.Random, end: Calla
     storm.blow(connection, chance.randrange(MOST_OPERATIONS))
     killer = threading.Timer(chance.uniform(0, LONGEST_MOMENT_SECONDS), end)
     killer.start()
-    with suppress(OSError):  # the server is gone, as it should be
+    with suppress(ConnectionError):  # the server is gone, as it should be
         storm.blow(connection, 1 << 62)
     killer.join()
 
