@@ -136,7 +136,8 @@ class Connection:
         left = len(messages)
         for answered, _, payload, _ in self.messages():
             if answered.startswith(inbox):
-                yield int(answered.rpartition(b".")[2]), json.loads(payload)
+                answer = json.loads(payload) if payload else {"error": {"code": 503}}  # nobody is there
+                yield int(answered.rpartition(b".")[2]), answer
                 left -= 1
                 if not left:
                     break

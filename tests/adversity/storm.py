@@ -111,7 +111,8 @@ class Storm:
             ledger.sure[number] = answer["seq"]
         self._doubt_what_limits_remove(stream)
 
-    def read(self, connection: Connection, name: str) -> dict[int, int]:
+    @staticmethod
+    def read(connection: Connection, name: str) -> dict[int, int]:
         """All messages of a stream: the sequence of each number."""
         found: dict[int, int] = {}
         state = connection.request(f"$JS.API.STREAM.INFO.{name}")["state"]

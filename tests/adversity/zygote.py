@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 30.0
+_MONITOR = re.compile(rb"Starting http monitor on \S+:(\d+)")
 _LISTENING = re.compile(rb"Listening for client connections on \S+:(\d+)")
 
 
@@ -39,8 +40,16 @@ class ForkedServer:
             listening = _LISTENING.search(log)
             if listening and b"Server is ready" in log:
                 return int(listening[1])
+            if Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("Z"):
+                break
             time.sleep(0.005)
         raise RuntimeError(f"the server does not start:\n{self.log_file.read_text(errors='replace')}")
+
+    def monitor_port(self) -> int:
+        """Of a ready server that was started with `-m -1`."""
+        listening = _MONITOR.search(self.log_file.read_bytes())
+        assert listening is not None
+        return int(listening[1])
 
     def end(self, by: signal.Signals) -> None:
         os.kill(self.pid, by)
