@@ -1,7 +1,7 @@
-"""A day of a log again and again, each time another call fails: `python -m ... <directory> <share>`.
+"""A day of a log again and again, each time another call fails: `python -m ... <directory> <share> <what>`.
 
-The first day is recorded: it says how many calls of each kind there are. `share` 1 lets every one of them
-fail, with every error that it can have, once and from then on; 10 a tenth of them.
+`what` is "files" or "memory". The first day is recorded: it says how many calls of each kind there are.
+`share` 1 lets every one of them fail, with every error that it can have, once and from then on; 10 a tenth.
 """
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ def in_child(faults: Faults, directory: str, case: Case) -> str:
     return text
 
 
-def main(directory: str, share: int) -> int:
+def main(directory: str, share: int, what: str) -> int:
     faults = Faults()
     faults.find_engine()
     faults.watch(directory)
     _, counts = spend_day(faults, directory, None)
+    counts = {kind: count for kind, count in counts.items() if (kind == Kind.MEMORY) == (what == "memory")}
     outcomes: dict[tuple[str, str], Counter[str]] = {}
     failed: list[str] = []
     for number, case in enumerate(cases(counts)):
@@ -114,4 +115,4 @@ def main(directory: str, share: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

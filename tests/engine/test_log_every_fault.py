@@ -34,14 +34,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_library(tmp_path_factory.mktemp("faults"))
 
 
-def run_days(library: Path, directory: Path, share: int, timeout: int) -> None:
+def run_days(library: Path, directory: Path, what: str, share: int, timeout: int) -> None:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[2])]),
         "LD_PRELOAD": str(library),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.every_fault", str(directory / "log"), str(share)],
+        [sys.executable, "-m", "tests.engine.every_fault", str(directory / "log"), str(share), what],
         env=environment,
         capture_output=True,
         text=True,
@@ -51,15 +51,28 @@ def run_days(library: Path, directory: Path, share: int, timeout: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+NOT_ALL_MEMORY = pytest.mark.xfail(
+    reason="a chore that cannot be planned stops commit(), and a removal that cannot be noted is forgotten",
+    strict=False,
+)
+
+
 @pytest.mark.timeout(300)
-def test_some_calls_fail(library: Path, quick_path: Path) -> None:
-    run_days(library, quick_path, SOME, 290)
+def test_some_calls_on_files_fail(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "files", SOME, 290)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_every_call_fails(library: Path, quick_path: Path) -> None:
-    run_days(library, quick_path, 1, 3590)
+def test_every_call_on_files_fails(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "files", 1, 3590)
+
+
+@NOT_ALL_MEMORY
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_there_is_no_memory_at_any_moment(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "memory", 1, 3590)
 
 
 def symbols(path: Path, option: str) -> set[str]:
