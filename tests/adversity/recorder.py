@@ -34,6 +34,15 @@ def is_whole(payload: bytes) -> bool:
     return payload.startswith(whole) and not payload[len(whole) :].strip(b" ")
 
 
+def publication(subject: bytes, reply: bytes, payload: bytes, headers: str = "") -> bytes:
+    """PUB, or HPUB where there are header lines."""
+    if not headers:
+        return b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(payload), payload)
+    block = b"NATS/1.0\r\n%b\r\n\r\n" % headers.encode()
+    sizes = len(block), len(block) + len(payload)
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject, reply, *sizes, block, payload)
+
+
 class Connection:
     """Frames in, frames out. Any failure of the network is a ConnectionError."""
 
@@ -85,11 +94,11 @@ class Connection:
             raise ConnectionResetError("the server is gone")
         return body[:size]
 
-    def request(self, subject: str, body: dict[str, Any] | bytes = b"") -> dict[str, Any]:
-        """One JetStream API request; the answer as JSON."""
+    def request(self, subject: str, body: dict[str, Any] | bytes = b"", headers: str = "") -> dict[str, Any]:
+        """One JetStream API request, or a publish with headers; the answer as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         inbox = b"_INBOX.ask.%d" % time.monotonic_ns()
-        self.send(b"SUB %b 9\r\nPUB %b %b %d\r\n%b\r\n" % (inbox, subject.encode(), inbox, len(data), data))
+        self.send(b"SUB %b 9\r\n%b" % (inbox, publication(subject.encode(), inbox, data, headers)))
         for answered, headers, payload, _ in self.messages():
             if answered == inbox:
                 self.send(b"UNSUB 9\r\n")
@@ -98,6 +107,59 @@ class Connection:
                 answer: dict[str, Any] = json.loads(payload)
                 return answer
         raise AssertionError
+
+    def request_batch(self, subject: str, body: dict[str, Any]) -> list[tuple[str, int, bytes]]:
+        """A direct get of several messages: (subject, sequence, payload) of each."""
+        data, inbox = json.dumps(body).encode(), b"_INBOX.batch.%d" % time.monotonic_ns()
+        self.send(b"SUB %b 8\r\n%b" % (inbox, publication(subject.encode(), inbox, data)))
+        found: list[tuple[str, int, bytes]] = []
+        for answered, headers, payload, _ in self.messages():
+            if answered != inbox:
+                continue
+            if headers.split(None, 2)[1:2] in ([b"204"], [b"404"]) and not payload:
+                break
+            fields = dict(line.split(": ", 1) for line in headers.decode().splitlines()[1:] if line)
+            found.append((fields["Nats-Subject"], int(fields["Nats-Sequence"]), payload))
+        self.send(b"UNSUB 8\r\n")
+        return found
+
+    def publish_burst(
+        self, messages: list[tuple[str, bytes, str]], first_number: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Send (subject, payload, headers) all at once; (number, acknowledgement) of each as they come."""
+        inbox = b"_INBOX.burst.%d" % time.monotonic_ns()
+        frames = [
+            publication(subject.encode(), b"%b.%d" % (inbox, first_number + place), payload, headers)
+            for place, (subject, payload, headers) in enumerate(messages)
+        ]
+        self.send(b"SUB %b.* 7\r\n%b" % (inbox, b"".join(frames)))
+        left = len(messages)
+        for answered, _, payload, _ in self.messages():
+            if answered.startswith(inbox):
+                answer = json.loads(payload) if payload else {"error": {"code": 503}}  # nobody is there
+                yield int(answered.rpartition(b".")[2]), answer
+                left -= 1
+                if not left:
+                    break
+        self.send(b"UNSUB 7\r\n")
+
+    def fetch(self, stream: str, consumer: str, batch: int) -> list[tuple[bytes, bytes, bytes]]:
+        """(subject, payload, reply) of what the consumer has at present, up to so many."""
+        inbox = b"_INBOX.fetch.%d" % time.monotonic_ns()
+        body = json.dumps({"batch": batch, "no_wait": True}).encode()
+        ask = publication(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode(), inbox, body)
+        self.send(b"SUB %b 6\r\n%b" % (inbox, ask))
+        found: list[tuple[bytes, bytes, bytes]] = []
+        for answered, headers, payload, reply in self.messages():
+            if answered == inbox or reply.startswith(b"$JS.ACK."):
+                if not reply:
+                    break  # a status: there is no more
+                found.append((answered, payload, reply))
+                if len(found) == batch:
+                    break
+            assert headers is not None
+        self.send(b"UNSUB 6\r\n")
+        return found
 
     def close(self) -> None:
         self._stream.close()

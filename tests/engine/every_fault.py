@@ -1,7 +1,7 @@
-"""A day of a log again and again, each time with another call that fails: `python -m ... <directory> <share>`.
+"""A day of a log again and again, each time another call fails: `python -m ... <directory> <share> <what>`.
 
-The first day is recorded: it says how many calls of each kind there are. `share` 1 lets every one of them
-fail, with every error that it can have, once and from then on; 10 a tenth of them.
+`what` is "files" or "memory". The first day is recorded: it says how many calls of each kind there are.
+`share` 1 lets every one of them fail, with every error that it can have, once and from then on; 10 a tenth.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.engine.fault_library import ERRORS, FOR_EVER, SHORT, Faults, Kind, name_of
+from tests.engine.fault_library import ERRORS, FOR_EVER, Faults, Kind, name_of
 from tests.engine.log_days import Day
 
 LONGEST_SECONDS = 20
@@ -32,7 +32,9 @@ class Case:
     persistent: bool
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {name_of(self.error)} at {self.call}{' and after' if self.persistent else ''}"
+        return (
+            f"{self.kind.name} {name_of(self.error)} at {self.call}{' and after' if self.persistent else ''}"
+        )
 
 
 def cases(counts: dict[Kind, int]) -> Iterator[Case]:
@@ -85,11 +87,12 @@ def in_child(faults: Faults, directory: str, case: Case) -> str:
     return text
 
 
-def main(directory: str, share: int) -> int:
+def main(directory: str, share: int, what: str) -> int:
     faults = Faults()
     faults.find_engine()
     faults.watch(directory)
     _, counts = spend_day(faults, directory, None)
+    counts = {kind: count for kind, count in counts.items() if (kind == Kind.MEMORY) == (what == "memory")}
     outcomes: dict[tuple[str, str], Counter[str]] = {}
     failed: list[str] = []
     for number, case in enumerate(cases(counts)):
@@ -112,4 +115,4 @@ def main(directory: str, share: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

@@ -12,7 +12,9 @@
  *
  * Memory counts where the engine's own code asks for it: an interpreter that finds none could not tell us anything.
  * Instead of these calls the environment can say the same to a whole server: FAULT_WATCH=path, and FAULT_FILE=path of a
- * file of "kind first last error" that is looked for at every call, and counts from its appearance on.
+ * file of "kind first last error", or "kill n", that is looked for at every call, and counts from its appearance on.
+ * FAULT_COUNTS=path of a file of zeros makes the counts visible to others: one long per kind, those that change a file,
+ * and those that were made to fail.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
@@ -38,7 +41,10 @@ enum kind { OPEN, READ, WRITE, RENAME, UNLINK, TRUNCATE, ALLOCATE, SYNC, SYNC_DI
 
 static char root[PATH_MAX];
 static char watched[MOST_FILES];
-static long counts[KINDS], first_call[KINDS], last_call[KINDS], changes, kill_at, hits;
+static long own_counts[KINDS + 2], *counts = own_counts;   /* and behind those of the kinds: */
+#define CHANGES counts[KINDS]
+#define HITS counts[KINDS + 1]
+static long first_call[KINDS], last_call[KINDS], kill_at;
 static int errors[KINDS], armed;
 static double seconds_ahead;
 static struct { char *start, *end; } modules[MOST_MODULES];
@@ -48,10 +54,10 @@ static int module_count;
 
 void fault_watch(const char *path) { snprintf(root, sizeof root, "%s", path); }
 void fault_disarm(void) { memset(first_call, 0, sizeof first_call); kill_at = 0; armed = 0; }
-void fault_begin(void) { fault_disarm(); memset(counts, 0, sizeof counts); changes = hits = 0; armed = 1; }
+void fault_begin(void) { fault_disarm(); memset(counts, 0, sizeof own_counts); armed = 1; }
 void fault_kill(long n) { kill_at = n; armed = 1; }
-long fault_count(int kind) { return kind < 0 ? changes : counts[kind]; }
-long fault_hits(void) { return hits; }
+long fault_count(int kind) { return kind < 0 ? CHANGES : counts[kind]; }
+long fault_hits(void) { return HITS; }
 void fault_forward(double seconds) { seconds_ahead += seconds; }
 void fault_arm(int kind, long first, long last, int error) {
     first_call[kind] = first;
@@ -68,6 +74,13 @@ __attribute__((constructor)) static void read_environment(void) {
     const char *path = getenv("FAULT_WATCH");
     if (path) fault_watch(path);
     fault_file = getenv("FAULT_FILE");
+    path = getenv("FAULT_COUNTS");
+    if (path) {
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        void *shared = mmap(NULL, sizeof own_counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (shared != MAP_FAILED) counts = shared;
+        close(fd);
+    }
 }
 
 static void look_for_file(void) {
@@ -98,10 +111,10 @@ static void look_for_file(void) {
 static int meets(enum kind kind, int changing) {
     look_for_file();
     if (!armed) return 0;
-    if (changing && __atomic_add_fetch(&changes, 1, __ATOMIC_SEQ_CST) == kill_at) kill(getpid(), SIGKILL);
+    if (changing && __atomic_add_fetch(&CHANGES, 1, __ATOMIC_SEQ_CST) == kill_at) kill(getpid(), SIGKILL);
     long n = __atomic_add_fetch(&counts[kind], 1, __ATOMIC_SEQ_CST);
     if (!first_call[kind] || n < first_call[kind] || n > last_call[kind]) return 0;
-    __atomic_add_fetch(&hits, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&HITS, 1, __ATOMIC_SEQ_CST);
     if (!errors[kind]) return 2;
     errno = errors[kind];
     return 1;

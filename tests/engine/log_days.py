@@ -42,7 +42,8 @@ class Belief:
     def confirm_removed(self, seqs: Iterable[int]) -> None:
         for seq in seqs:
             self.maybe.pop(seq, None)
-            self.gone.add(seq)
+            if seq in self.acknowledged:
+                self.gone.add(seq)
 
     def check(self, found: dict[int, Message]) -> None:
         missing = [seq for seq, message in self.sure.items() if seq not in found]

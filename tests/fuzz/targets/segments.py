@@ -28,7 +28,9 @@ SEGMENT_HEAD, BLOCK = 128, 32768
 EVERYTHING = Filter(())
 SOME = Filter((b"a.*", b"b"))
 SEAL = ctypes.CDLL(str(library("seal")))
-DIRECTORY = tempfile.mkdtemp(prefix="headrace-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+DIRECTORY = tempfile.mkdtemp(
+    prefix="headrace-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+)
 COMMITTER = Committer(1)
 Messages = dict[int, tuple[bytes, bytes, bytes]]
 
@@ -74,7 +76,11 @@ def write_files(data: bytes) -> bool:
     for name in os.listdir(DIRECTORY):
         os.unlink(os.path.join(DIRECTORY, name))
     options, first, second = data[0], int.from_bytes(data[1:3], "little"), int.from_bytes(data[3:5], "little")
-    segment, index, other = data[5 : 5 + first], data[5 + first : 5 + first + second], data[5 + first + second :]
+    segment, index, other = (
+        data[5 : 5 + first],
+        data[5 + first : 5 + first + second],
+        data[5 + first + second :],
+    )
     stored = sealed_segment(segment, 1) if options & SEALED else bytearray(segment)
     plain_size = len(stored)
     if options & INDEXED and len(stored) >= SEGMENT_HEAD:
