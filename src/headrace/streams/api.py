@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -26,12 +25,12 @@ from headrace.logs import Log
 from headrace.streams import headers
 from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error
+from headrace.streams.slices import wait_in_line
 from headrace.subjects.grammar import decode
 
 PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
-SLICE_SECONDS = 0.005
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
@@ -137,8 +136,7 @@ class Api:
         self._in_line += 1
         self._bytes_in_line += len(request.payload)
         self._waiting.append((route, request))
-        if not self._scheduled:
-            self._work()
+        self._go_on()
 
     def _find(self, tokens: list[str]) -> tuple[Route | None, list[str]]:
         node: Any = self._tree
@@ -157,20 +155,21 @@ class Api:
 
     # -- the line
 
-    def _work(self) -> None:
-        """Handle what waits, for a slice of time."""
-        self._scheduled = False
-        until = time.monotonic() + SLICE_SECONDS
-        while self._waiting:
-            if time.monotonic() > until:
-                self._scheduled = True
-                asyncio.get_running_loop().call_soon(self._work)
-                return
+    def _go_on(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            wait_in_line(self._step)
+
+    def _step(self) -> bool:
+        """Handle one of those that wait; whether it was the last."""
+        if self._waiting:  # not if the server stops
             route, request = self._waiting.popleft()
             if request.stream in self._busy:
                 self._busy[request.stream].append((route, request))
             else:
                 self._start(route, request)
+        self._scheduled = bool(self._waiting)
+        return not self._scheduled
 
     def _start(self, route: Route, request: Request) -> None:
         self._in_line -= 1
@@ -201,10 +200,9 @@ class Api:
         except Exception as error:
             self._fail(route, request, error)
         followers = self._busy.pop(request.stream)
-        while followers and request.stream not in self._busy:
-            self._start(*followers.popleft())
-        if followers:
-            self._busy[request.stream].extendleft(reversed(followers))
+        if not self._closed:
+            self._waiting.extendleft(reversed(followers))
+            self._go_on()
 
     # -- answers
 
