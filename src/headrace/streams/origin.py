@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.engine.filters import Filter
+from headrace.engine.store import Watcher
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import now
+from headrace.streams.slices import STEP_RECORDS, wait_in_line
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform
 
@@ -61,7 +63,7 @@ class Origin:
         ]
         self._filter = _filter(config)
         self._found: Stream | None = None
-        self._next_seq = 1
+        self._ahead = Watcher()  # the next message to read, and how many there are from it on
         self._last_heard = 0
         self._error: ApiError | None = None
         self._timer: asyncio.Handle | None = None
@@ -79,6 +81,7 @@ class Origin:
             self._timer = None
         if self._found is not None:
             self._found.ingest.followers.discard(self)
+            self._found.log.remove_watcher(self._ahead)
             self._found = None
 
     def on_lost(self) -> None:
@@ -100,7 +103,7 @@ class Origin:
         active, lag = UNHEARD, 0
         if self._found is not None:
             active = (now() - self._last_heard) % HEARTBEAT_NANOSECONDS
-            lag = self._found.log.count_from(self._next_seq, self._filter)
+            lag = max(self._ahead.num_pending, 0)
         info: dict[str, Any] = {"name": config.name, "lag": lag, "active": active}
         if config.external is not None:
             info["external"] = config.external
@@ -139,7 +142,9 @@ class Origin:
         self._error = None
         self._found = found
         self._last_heard = now()
-        self._next_seq = self._begin(found)
+        self._ahead.next_seq, self._ahead.filter = self._begin(found), self._filter
+        found.log.begin_to_watch(self._ahead)
+        wait_in_line(lambda: self._found is not found or found.log.count_ahead(self._ahead, STEP_RECORDS))
         found.ingest.followers.add(self)
         self._read()
 
@@ -165,20 +170,21 @@ class Origin:
 
     def _read_slice(self) -> None:
         assert self._found is not None
-        log = self._found.log
+        log, ahead = self._found.log, self._ahead
         keeps_for_consumers = self._found.config.retention != "limits"
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
-            message, next_seq = log.look_for(self._next_seq, self._filter, SLICE_RECORDS)
+            message, next_seq = log.look_for(ahead.next_seq, self._filter, SLICE_RECORDS)
             if next_seq:  # much of the origin is none of ours
-                self._next_seq = next_seq
+                ahead.next_seq = next_seq
                 continue
             if message is None:
                 return
             if not self._take(message):
                 self._retry(self._read_again)
                 return
-            self._next_seq = message.seq + 1
+            ahead.next_seq = message.seq + 1
+            ahead.num_pending -= 1
             if keeps_for_consumers:
                 self._consumed.append(message.seq)
         if self._timer is None:
