@@ -77,6 +77,10 @@ class Meter:
         """Of the turns that have begun and ended since."""
         turns = self._read()[2]
         self._await(lambda fields: fields[2] > turns)  # the one that did the work has ended
+        return self.longest_so_far()
+
+    def longest_so_far(self) -> float:
+        """The same, of a server that may have ended."""
         return self._read()[3] / 1e9
 
     def _read(self) -> tuple[int, ...]:

@@ -340,3 +340,18 @@ def test_a_source_that_fails_is_reported_and_called_again() -> None:
             assert [str(error) for error in reported] == ["a bug"] * count
         assert watcher.ask(b"PING\r\n") == b"PONG\r\n"
         made.hub.remove_source(reading.fileno())
+
+
+def test_a_storm_of_subscriptions_lets_others_have_their_turn(bench: Bench) -> None:
+    storming, bystander = bench.connect(), bench.connect()
+    lines = b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(15_000))
+    taken = storming.send_some(lines)
+    assert taken > len(lines) // 2
+    bystander.send_some(b"PING\r\n")
+    bench.hub.poll()
+    bench.hub.poll()
+    assert bench.interest.count < 15_000 * taken // len(lines) * 9 // 10
+    assert bystander.receive() == b"PONG\r\n"
+    storming.send(lines[taken:])
+    bench.settle_until(lambda: bench.interest.count == 15_000)
+    assert storming.ask(b"PING\r\n") == b"PONG\r\n"

@@ -377,3 +377,21 @@ class InterestAgainstAList(RuleBasedStateMachine):
 
 TestInterestAgainstAList = InterestAgainstAList.TestCase
 TestInterestAgainstAList.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
+def test_subjects_are_found_while_the_table_grows() -> None:
+    """Nodes move to a larger table a few at a time; meanwhile some are in the one and some in the other."""
+    interest, known = Interest(), {}
+    for number in range(3000):
+        subject = b"a.%d.%d" % (number % 7, number)
+        known[subject] = Subscription(subject, None, b"1")
+        interest.add(known[subject])
+        if number % 3 == 0:
+            gone = b"a.%d.%d" % (number // 2 % 7, number // 2)
+            if gone in known:
+                interest.discard(known.pop(gone))
+        if number % 50 == 0:
+            assert all(interest.match(one)[0] == [subscription] for one, subscription in known.items())
+    for subscription in known.values():
+        interest.discard(subscription)
+    assert interest.node_count == 0

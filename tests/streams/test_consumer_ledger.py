@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,3 +96,29 @@ def test_floor_is_below_everything_pending_in_any_order(order: list[int], count:
         unbroken = next(seq for seq in range(1, 10) if seq not in acknowledged) - 1
         assert asked_often.floor == (unbroken, unbroken)
     assert ledger.floor == asked_often.floor
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_pending_below_a_sequence_is_found_whatever_happened_before(seed: int) -> None:
+    """Also what was renewed, which stands behind later messages. Compared with a plain set."""
+    chance = random.Random(seed)
+    ledger, pending, delivered = Ledger({}), set[int](), 0
+    for now in range(300):
+        action = chance.choice(["deliver", "deliver", "renew", "acknowledge", "up to", "drop"])
+        some = chance.randint(1, delivered + 1)
+        if action == "deliver":
+            delivered += 1
+            ledger.pending[delivered] = (delivered, now)
+            pending.add(delivered)
+        elif action == "renew":
+            assert ledger.renew(some, now) == (some in pending)
+        elif action == "acknowledge":
+            ledger.acknowledge(some)
+            pending.discard(some)
+        elif action == "up to" and chance.random() < 0.3:
+            assert sorted(ledger.acknowledge_up_to(some, some)) == sorted(x for x in pending if x <= some)
+            pending = {seq for seq in pending if seq > some}
+        elif action == "drop" and chance.random() < 0.3:
+            assert ledger.drop_below(some) == any(seq < some for seq in pending)
+            pending = {seq for seq in pending if seq >= some}
+        assert set(ledger.pending) == pending

@@ -333,3 +333,47 @@ async def wait_for_messages(client: Client, messages: int) -> None:
     async with asyncio.timeout(20):
         while (await ask(client, "STREAM.INFO.S"))["state"]["messages"] != messages:
             await asyncio.sleep(0.02)
+
+
+async def test_a_turn_serves_all_that_waits_in_line_one_step_each() -> None:
+    """However much work there is, it takes no more of a turn than one piece of work alone."""
+    steps: list[tuple[int, str]] = []
+    turn = 0
+
+    def work(name: str, parts: int) -> Callable[[], bool]:
+        left = iter(range(parts, 0, -1))
+
+        def step() -> bool:
+            steps.append((turn, name))
+            return next(left) == 1
+
+        return step
+
+    all_done = asyncio.gather(*(in_slices(work(name, 3)) for name in "abc"))
+    while not all_done.done():
+        turn += 1
+        await asyncio.sleep(0)
+    names = [name for _, name in steps]
+    assert sorted(names) == list("aaabbbccc")
+    assert names.index("c") < names.index("a", names.index("b"))
+    assert len({number for number, _ in steps}) == len(steps)
+
+
+async def test_work_whose_waiter_was_cancelled_ends() -> None:
+    steps = 0
+
+    def step() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    task = asyncio.create_task(in_slices(step))
+    while steps < 3:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    ended = steps
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert steps == ended

@@ -1,16 +1,10 @@
-"""The listening socket: accepts, and backs off when descriptors run out.
-
-Some descriptors are never given to clients: the streams need them to read and write their files.
-"""
+"""The listening socket: accepts, and backs off when the machine is out of descriptors."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import resource
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +15,6 @@ from headrace.logs import Log
 ACCEPTS_PER_TURN = 64
 BACKLOG = 4096
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-KEPT = 128
-"""Descriptors that clients do not get, or an eighth of them if there are few."""
 BACK_OFF_SECONDS = 0.1
 COMPLAINT_SECONDS = 10.0
 HINTS = {
@@ -90,10 +82,6 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._complained_at = -COMPLAINT_SECONDS
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most_descriptors = (
-            sys.maxsize if most == resource.RLIM_INFINITY else most - min(KEPT, most // 8)
-        )
         self.address: tuple[str, int] = listening.getsockname()[:2]
         self._loop.add_reader(listening, self._accept)
 
@@ -106,45 +94,24 @@ class Listener:
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
-                self._back_off((error.strerror or str(error)).lower())
+                self._back_off(error)
                 return
-            if accepted.fileno() >= self._most_descriptors:  # the kernel gives the lowest one that is free
-                self._back_off("few file descriptors are left, and the streams need them")
-                self._take(accepted, address)
-                return
-            self._take(accepted, address)
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._on_accept(accepted, address[0].removeprefix(MAPPED_IPV4_PREFIX), address[1])
 
-    def _take(self, accepted: socket.socket, address: Any) -> None:
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._on_accept(accepted, address[0].removeprefix(MAPPED_IPV4_PREFIX), address[1])
-
-    def _back_off(self, reason: str) -> None:
+    def _back_off(self, error: OSError) -> None:
         """The connection waits in the kernel's queue; without a pause the loop would spin on it."""
         now = self._loop.time()
         if now - self._complained_at > COMPLAINT_SECONDS:
             self._complained_at = now
-            self._log.error(f"Cannot accept connections for now: {reason}")
+            self._log.error(f"Cannot accept connections for now: {(error.strerror or str(error)).lower()}")
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(BACK_OFF_SECONDS, self._resume)
 
     def _resume(self) -> None:
         self._pause = None
-        if self._is_short():
-            self._pause = self._loop.call_later(BACK_OFF_SECONDS, self._resume)
-            return
         self._loop.add_reader(self._socket, self._accept)
-
-    def _is_short(self) -> bool:
-        """Whether the next descriptor would be one of those that are kept for the streams."""
-        try:
-            descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno not in OUT_OF_DESCRIPTORS:
-                raise
-            return True
-        os.close(descriptor)
-        return descriptor >= self._most_descriptors
 
     def close(self) -> None:
         if self._pause:

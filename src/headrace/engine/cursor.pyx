@@ -5,7 +5,8 @@ the log, writes the frames into the receiver's outbox and notes what awaits an a
 
 A batch ends early when the receiver's outbox is full (`blocked`). It is written at the end of the tick, and when the
 socket has taken all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
-It also ends early when very many messages had to be passed over because of the filter.
+It also ends early when very many messages had to be passed over because of the filter, and does not begin before it
+is known how many messages wait, which is told with each.
 """
 
 from cpython.mem cimport PyMem_Free
@@ -62,6 +63,9 @@ cdef class Cursor(Watcher):
         cdef uint64_t place, looks = MOST_PASSED_OVER
         cdef int outcome
         self.blocked = self.exceeded = self.unwanted = False
+        if self.uncounted < self.uncounted_end:
+            self.blocked = True              # whoever counts will wake us
+            return 0, 0
         try:
             while delivered < count:
                 place = self.next_seq
@@ -72,8 +76,7 @@ cdef class Cursor(Watcher):
                     break
                 if outcome == NOTHING:
                     self.next_seq = max(self.next_seq, self.log.committed_seq + 1)
-                    if self.uncounted == self.uncounted_end:
-                        self.num_pending = 0   # what is damaged was passed over, and had counted until now
+                    self.num_pending = 0       # what is damaged was passed over, and had counted until now
                     break
                 looks += 1
                 reply_length = self._write_reply(1, &record, self.delivered_seq + 1, self.num_pending - 1)

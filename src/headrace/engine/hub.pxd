@@ -17,6 +17,7 @@ cdef class Hub(Deliveries):
     cdef readonly long long in_msgs
     cdef readonly long long in_bytes
     cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
+    cdef uint64_t lines            # operations of one line so far
     cdef Py_ssize_t control_line_limit
 
     cdef int _end_tick(self) except -1

@@ -9,7 +9,8 @@ then each outbox that got something is written with one system call (outboxes.py
 A publisher that has to wait is not read; what it had already sent waits in its `partial`.
 
 Pace. A poll gives the event loop its turn after POLL_SECONDS, and a link's turn ends after TURN_BYTES of deliveries:
-with a wide fan-out one buffer of a publisher makes work for many milliseconds. A poll that finds nothing more to do may
+with a wide fan-out one buffer of a publisher makes work for many milliseconds, and so does one that is full of SUB:
+there the turn ends with the time of the poll. A poll that finds nothing more to do may
 linger for a moment, and one that finds a message at a time may gather before it reads: see pace.pyx.
 
 Unfinished frames. `partial` keeps the beginning of a frame that has not arrived whole. The next read puts it in front
@@ -41,6 +42,7 @@ cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
 cdef double POLL_SECONDS = 0.003             # after which the event loop gets its turn
+cdef uint64_t LINES_AT_A_TIME = 64           # SUB and the like, between two looks at the clock
 
 
 @cython.final
@@ -232,7 +234,7 @@ cdef class Hub(Deliveries):
                 return self.wake_soon()
         if self.woken_early:
             self.woken_early = False
-            if self.paused or self.stalled:
+            if self.paused or self.stalled or self.ended_turns:
                 self.arm_timer()
         return 0
 
@@ -468,6 +470,9 @@ cdef class Hub(Deliveries):
             link.owner.on_info(line)
         else:
             self._violation(link, 'peer_error', line)
+        self.lines += 1
+        if self.lines % LINES_AT_A_TIME == 0 and monotonic() > self.tick_ends:
+            self.end_turn(link)
         return 0
 
     # -- publishing ---------------------------------------------------------------------------------------------

@@ -36,6 +36,11 @@ cdef struct Node:
     uint32_t token_length
     char token[1]                  # and the rest of the token behind it
 
+cdef struct Table:
+    Node **places                  # open addressing
+    uint64_t mask
+    uint64_t used
+
 cdef struct Group:
     # The receivers that get byte for byte the same frame: they share the subject and the sid.
     uint32_t first                 # in targets
@@ -59,9 +64,9 @@ cdef struct Route:
 
 cdef class Interest:
     cdef Node *root
-    cdef Node **table              # literal children of all nodes, open addressing
-    cdef uint64_t table_mask
-    cdef uint64_t table_used
+    cdef Table table               # literal children of all nodes
+    cdef Table old_table           # the smaller one before it, of which some may not have moved yet
+    cdef uint64_t moved            # the places of it that are empty
     cdef uint64_t seed
     cdef Route **routes            # direct-mapped: one place per hash
     cdef size_t route_bytes
@@ -90,6 +95,7 @@ cdef class Interest:
     cdef Node *_child(self, Node *parent, const char *token, uint32_t length) noexcept
     cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL
     cdef int _grow(self) except -1
+    cdef void _move_some(self) noexcept
     cdef void _unlink(self, Node *node) noexcept
     cdef Node *_path_to(self, list tokens) except NULL
     cdef int _hang(self, Node *node, Subscription subscription) except -1

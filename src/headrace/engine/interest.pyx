@@ -9,6 +9,8 @@ The trie. A subject is a path of tokens, so a node stands for a prefix:
 Children for `*` and `>` hang on the node itself. Literal children of *all* nodes live in one open-addressing hash
 table under the key (parent, token): a node costs its token and a few pointers, and a million different subjects
 make one big table instead of a million small ones. The hash is seeded, so that nobody can choose collisions.
+A table that is full is replaced by a larger one, to which the nodes move a few at a time: moving a million of them at
+once would take 50 ms.
 
 Routes. Matching a subject gives a Route: the subscriptions that match, laid out so that the delivery loop only
 copies. Subscribers that would get byte for byte the same frame (same subject, same sid) form a group, whose frame is
@@ -28,7 +30,7 @@ A receiver is kept alive as long as one of its subscriptions is in the trie.
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
@@ -41,6 +43,7 @@ cdef uint64_t ROUTE_PLACES = 8192          # a power of two
 cdef size_t ROUTE_BYTES = 16 * 1024 * 1024   # of all cached routes together
 cdef uint64_t JOURNAL = 64                   # wildcard changes that a cached route can catch up with
 cdef uint64_t FIRST_TABLE = 64
+cdef int PLACES_MOVED = 8                    # of the old table, with every node that is added
 
 
 class InvalidSubject(ValueError):
@@ -119,6 +122,65 @@ cdef void free_node(Node *node) noexcept:
     PyMem_Free(node)
 
 
+cdef Node *find_node(Table *table, uint64_t hashed, Node *parent, const char *token, uint32_t length) noexcept:
+    cdef uint64_t place = hashed & table.mask
+    cdef Node *node = table.places[place]
+    while node != NULL:
+        if node.hash == hashed and node.parent == parent and node.token_length == length \
+                and memcmp(node.token, token, length) == 0:
+            return node
+        place = (place + 1) & table.mask
+        node = table.places[place]
+    return NULL
+
+
+cdef bint has_node(Table *table, Node *node) noexcept:
+    cdef uint64_t place = node.hash & table.mask
+    while table.places[place] != NULL:
+        if table.places[place] == node:
+            return True
+        place = (place + 1) & table.mask
+    return False
+
+
+cdef void put_node(Table *table, Node *node) noexcept:
+    cdef uint64_t place = node.hash & table.mask
+    while table.places[place] != NULL:
+        place = (place + 1) & table.mask
+    table.places[place] = node
+    table.used += 1
+
+
+cdef void take_node(Table *table, Node *node) noexcept:
+    """Delete from the table by moving later entries of the run back, so that no tombstones pile up."""
+    cdef uint64_t hole = node.hash & table.mask
+    cdef uint64_t place, home
+    while table.places[hole] != node:
+        hole = (hole + 1) & table.mask
+    place = hole
+    while True:
+        place = (place + 1) & table.mask
+        if table.places[place] == NULL:
+            break
+        home = table.places[place].hash & table.mask
+        # An entry may move to the hole unless its home lies between the hole and where it stands.
+        if ((place - home) & table.mask) >= ((place - hole) & table.mask):
+            table.places[hole] = table.places[place]
+            hole = place
+    table.places[hole] = NULL
+    table.used -= 1
+
+
+cdef void free_table(Table *table) noexcept:
+    cdef uint64_t k
+    if table.places != NULL:
+        for k in range(table.mask + 1):
+            if table.places[k] != NULL:
+                free_wildcards(table.places[k])
+                free_node(table.places[k])
+        PyMem_Free(table.places)
+
+
 cdef bint has_wildcard(bytes subject):
     return b'*' in subject or b'>' in subject
 
@@ -128,12 +190,11 @@ cdef class Interest:
 
     def __cinit__(self):
         self.seed = int.from_bytes(os.urandom(8), 'little')
-        self.table_mask = FIRST_TABLE - 1
-        self.table = <Node **> PyMem_Malloc(FIRST_TABLE * sizeof(Node *))
+        self.table.mask = FIRST_TABLE - 1
+        self.table.places = <Node **> PyMem_Calloc(FIRST_TABLE, sizeof(Node *))
         self.routes = <Route **> PyMem_Malloc(ROUTE_PLACES * sizeof(Route *))
-        if self.table == NULL or self.routes == NULL:
+        if self.table.places == NULL or self.routes == NULL:
             raise MemoryError
-        memset(self.table, 0, FIRST_TABLE * sizeof(Node *))
         memset(self.routes, 0, ROUTE_PLACES * sizeof(Route *))
         self.root = new_node(NULL, b'', 0)
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
@@ -144,18 +205,14 @@ cdef class Interest:
 
     def __dealloc__(self):
         cdef uint64_t k
-        if self.table != NULL:
-            for k in range(self.table_mask + 1):
-                if self.table[k] != NULL:
-                    free_wildcards(self.table[k])
-                    free_node(self.table[k])
+        free_table(&self.table)
+        free_table(&self.old_table)
         if self.root != NULL:
             free_wildcards(self.root)
             free_node(self.root)
         if self.routes != NULL:
             for k in range(ROUTE_PLACES):
                 PyMem_Free(self.routes[k])
-        PyMem_Free(self.table)
         PyMem_Free(self.routes)
         PyMem_Free(self.found.items)
 
@@ -311,67 +368,57 @@ cdef class Interest:
 
     cdef Node *_child(self, Node *parent, const char *token, uint32_t length) noexcept:
         cdef uint64_t hashed = hash_of(token, length, self.seed ^ <uint64_t> parent)
-        cdef uint64_t place = hashed & self.table_mask
-        cdef Node *node = self.table[place]
-        while node != NULL:
-            if node.hash == hashed and node.parent == parent and node.token_length == length \
-                    and memcmp(node.token, token, length) == 0:
-                return node
-            place = (place + 1) & self.table_mask
-            node = self.table[place]
-        return NULL
+        cdef Node *node = find_node(&self.table, hashed, parent, token, length)
+        if node == NULL and self.old_table.used:
+            node = find_node(&self.old_table, hashed, parent, token, length)
+        return node
 
     cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL:
         cdef Node *node
-        cdef uint64_t place
-        if 2 * (self.table_used + 1) > self.table_mask + 1:
+        if self.old_table.used:
+            self._move_some()
+        elif 2 * (self.table.used + 1) > self.table.mask + 1:
             self._grow()
         node = new_node(parent, token, length)
         node.hash = hash_of(token, length, self.seed ^ <uint64_t> parent)
-        place = node.hash & self.table_mask
-        while self.table[place] != NULL:
-            place = (place + 1) & self.table_mask
-        self.table[place] = node
-        self.table_used += 1
+        put_node(&self.table, node)
         parent.children += 1
         return node
 
     cdef int _grow(self) except -1:
-        cdef uint64_t size = 2 * (self.table_mask + 1)
-        cdef uint64_t k, place
-        cdef Node **grown = <Node **> PyMem_Malloc(size * sizeof(Node *))
-        if grown == NULL:
+        """Nodes are added to a table of twice the size from now on; the others follow, before that is full."""
+        cdef uint64_t size = 2 * (self.table.mask + 1)
+        cdef Node **places = <Node **> PyMem_Calloc(size, sizeof(Node *))
+        if places == NULL:
             raise MemoryError
-        memset(grown, 0, size * sizeof(Node *))
-        for k in range(self.table_mask + 1):
-            if self.table[k] != NULL:
-                place = self.table[k].hash & (size - 1)
-                while grown[place] != NULL:
-                    place = (place + 1) & (size - 1)
-                grown[place] = self.table[k]
-        PyMem_Free(self.table)
-        self.table = grown
-        self.table_mask = size - 1
+        PyMem_Free(self.old_table.places)
+        self.old_table = self.table
+        self.moved = 0
+        self.table.places = places
+        self.table.mask = size - 1
+        self.table.used = 0
         return 0
 
+    cdef void _move_some(self) noexcept:
+        cdef Node *node
+        cdef int k
+        for k in range(PLACES_MOVED):
+            # Taking a node out may bring another one here, which moves, too.
+            while self.old_table.places[self.moved] != NULL:
+                node = self.old_table.places[self.moved]
+                take_node(&self.old_table, node)
+                put_node(&self.table, node)
+            self.moved += 1
+            if self.old_table.used == 0:
+                PyMem_Free(self.old_table.places)
+                self.old_table.places = NULL
+                return
+
     cdef void _unlink(self, Node *node) noexcept:
-        """Delete from the table by moving later entries of the run back, so that no tombstones pile up."""
-        cdef uint64_t hole = node.hash & self.table_mask
-        cdef uint64_t place, home
-        while self.table[hole] != node:
-            hole = (hole + 1) & self.table_mask
-        place = hole
-        while True:
-            place = (place + 1) & self.table_mask
-            if self.table[place] == NULL:
-                break
-            home = self.table[place].hash & self.table_mask
-            # An entry may move to the hole unless its home lies between the hole and where it stands.
-            if ((place - home) & self.table_mask) >= ((place - hole) & self.table_mask):
-                self.table[hole] = self.table[place]
-                hole = place
-        self.table[hole] = NULL
-        self.table_used -= 1
+        if self.old_table.used and has_node(&self.old_table, node):
+            take_node(&self.old_table, node)
+        else:
+            take_node(&self.table, node)
 
     # -- routes -------------------------------------------------------------------------------------------------
 
@@ -580,7 +627,7 @@ cdef class Interest:
     @property
     def node_count(self):
         """Literal nodes of the trie: 0 once every subscription is gone."""
-        return self.table_used
+        return self.table.used + self.old_table.used
 
     def add(self, Subscription subscription not None):
         """Insert a subscription that has no receiver; raises InvalidSubject."""

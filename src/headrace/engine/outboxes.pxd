@@ -91,6 +91,7 @@ cdef class Outboxes:
     cdef bint polling              # a tick is under way
     cdef double tick_ends          # when the event loop should get its turn
     cdef list paused               # publishers that wait for receivers to drain, or for their turn
+    cdef list ended_turns          # links that have had their share of a tick, and have sent more
     cdef list stalled              # publishers that wait because a receiver is critical
     cdef double stall_ends
     cdef bint woken_early          # the timer does not stand for what publishers wait for
@@ -131,7 +132,8 @@ cdef class Outboxes:
     cdef int start_window(self) except -1
     cdef int judge_receivers(self) except -1
     cdef int ease(self) except -1
-    cdef int resume_all(self, list waiting) except -1
+    cdef list resume_all(self, list waiting)
+    cdef int end_turn(self, Link link) except -1
     cdef int stall(self, Link link, Py_ssize_t published) except -1
     cdef int arm_timer(self) except -1
     cdef int wake_soon(self) except -1

@@ -49,7 +49,7 @@ cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to take fo
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
 cdef Py_ssize_t POOL_PLACES = 1024
-cdef int MOST_UNSUBSCRIBED = 2000            # at once, about a millisecond
+cdef int MOST_UNSUBSCRIBED = 500             # at once, about half a millisecond
 
 
 cdef class Link:
@@ -203,6 +203,7 @@ cdef class Outboxes:
         self.max_pending = max_pending
         self.paused = []
         self.stalled = []
+        self.ended_turns = []
         self.deferred = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
@@ -568,6 +569,15 @@ cdef class Outboxes:
         self.stalls += 1
         return 0
 
+    cdef int end_turn(self, Link link) except -1:
+        """It has had enough of this tick for itself: let others have a turn before what it has sent is read on."""
+        if link.flags & (PAUSED | CLOSED):
+            return 0
+        self.ended_turns.append(link)
+        link.flags |= PAUSED
+        self.listen(link)
+        return self.arm_timer()
+
     cdef int start_window(self) except -1:
         self.window += 1
         self.window_ends = self.now + WINDOW_SECONDS
@@ -590,7 +600,13 @@ cdef class Outboxes:
         if self.stalled and self.now >= self.stall_ends:
             waiting = self.stalled
             self.stalled = []
-            self.resume_all(waiting)
+            self.paused = self.resume_all(waiting) + self.paused
+        if self.ended_turns and self.now < self.tick_ends:
+            waiting = self.ended_turns
+            self.ended_turns = []
+            self.ended_turns = self.resume_all(waiting) + self.ended_turns
+        if self.ended_turns:
+            self.arm_timer()
         if not self.paused:
             return 0
         if self.now >= self.window_ends:
@@ -600,11 +616,15 @@ cdef class Outboxes:
             return 0
         waiting = self.paused
         self.paused = []
-        return self.resume_all(waiting)
+        self.paused = self.resume_all(waiting) + self.paused
+        if self.paused:
+            self.arm_timer()
+        return 0
 
-    cdef int resume_all(self, list waiting) except -1:
-        """In turn, as far as the time of this tick goes; the others first in the next one."""
+    cdef list resume_all(self, list waiting):
+        """In turn, as far as the time of this tick goes. Returns the others, which are first in the next one."""
         cdef Link link
+        cdef list rest = []
         cdef Py_ssize_t place
         for place in range(len(waiting)):
             link = <Link> waiting[place]
@@ -614,18 +634,18 @@ cdef class Outboxes:
                 except Exception as error:
                     self.report_bug(link, error)
                 if monotonic() > self.tick_ends:
-                    self.paused = waiting[place + 1:] + self.paused
+                    rest = waiting[place + 1:]
                     break
-        if self.paused:
-            self.arm_timer()
-        return self.flush_all()
+        self.flush_all()
+        return rest
 
     cdef int arm_timer(self) except -1:
         """Have epoll wake us when the next wait is over; at once if publishers wait for nothing but their turn."""
         cdef itimerspec moment
         cdef double seconds = WINDOW_SECONDS
         memset(&moment, 0, sizeof(moment))
-        if self.paused and not self.congested and not self.full_logs and self.fair_total <= BUDGET // 2:
+        if self.ended_turns \
+                or self.paused and not self.congested and not self.full_logs and self.fair_total <= BUDGET // 2:
             seconds = 0
         elif self.paused:
             seconds = min(seconds, self.window_ends - self.now)

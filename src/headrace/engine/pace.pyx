@@ -28,7 +28,8 @@ cdef class Pace:
 
     cdef int gather(self) except -1:
         if self.gathering:
-            nanosleep(&GATHER_TIME, NULL)
+            with nogil:                      # other threads have work to do
+                nanosleep(&GATHER_TIME, NULL)
         return 0
 
     cdef int linger(self, int epoll, epoll_event *events, int most) except -2:

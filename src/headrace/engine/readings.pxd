@@ -9,4 +9,4 @@ cdef class Readings(Store):
     cdef uint64_t first_time_seq   # the message whose time first_time_value is
     cdef int64_t first_time_value
 
-    cdef bint must_read(self, uint64_t seq, Filter filter) noexcept
+    cdef bint must_read(self, uint64_t seq, Filter filter) except -1

@@ -112,15 +112,19 @@ cdef class Readings(Store):
         watcher.uncounted = watcher.uncounted_end = 0
         return True
 
-    cdef bint must_read(self, uint64_t seq, Filter filter) noexcept:
-        """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all."""
+    cdef bint must_read(self, uint64_t seq, Filter filter) except -1:
+        """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all.
+
+        With a pattern some subject nearly always has, and looking at all of them would take longer than to begin.
+        """
         cdef Entry *entry
-        cdef uint32_t k
         if filter is None or filter.everything or seq <= self.first_seq:
             return False
-        for k in range(self.index.used):
-            entry = &self.index.entries[k]
-            if entry.count and entry.first < seq <= entry.last and filter.accepts(entry.text, entry.length):
+        if not filter.literal:
+            return True
+        for subject in filter.patterns:
+            entry = self.index.find(subject, <uint32_t> len(<bytes> subject))
+            if entry != NULL and entry.first < seq <= entry.last:
                 return True
         return False
 

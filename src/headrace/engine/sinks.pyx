@@ -12,6 +12,7 @@ from headrace.engine.interest cimport Interest, Subscription
 from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport Link, Outboxes, CONNECTED, SINK
 
+cdef Py_ssize_t MESSAGES_AT_A_TIME = 256
 cdef int ACK_TOKENS = 5              # deliveries, stream sequence, consumer sequence, time, pending
 
 
@@ -73,6 +74,8 @@ cdef class Inbox(Sink):
             message.payload[header:message.size],
             subscription.sid,
             None if publisher is None else publisher.owner))
+        if publisher is not None and len(self.messages) % MESSAGES_AT_A_TIME == 0:
+            self.hub.end_turn(publisher)     # every one of them is handled in Python, at the end of this tick
         return self.note()
 
     def settle(self):

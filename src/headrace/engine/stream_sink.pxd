@@ -40,11 +40,15 @@ cdef class StreamSink(Sink):
     cdef uint64_t unread_end               # and the last one
     cdef Window window                     # for a look at the message that may be a duplicate
     cdef Answers waiting                   # of this tick
+    cdef Py_ssize_t answer_bytes           # of all answers that wait for the disk
     cdef bint full                         # publishers wait for the disk
 
     cdef int _read_ids(self, uint64_t count) except -1
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
     cdef int _hand_over(self, Message *message) except -1
-    cdef int _make_publishers_wait(self) except -1
     cdef int _forget_failed(self) except -1
+    cdef int _taken(self) except -1
+    cdef bint _has_too_much(self) noexcept
+    cdef int _add_answer(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                         const char *body, uint32_t body_length) except -1
     cdef int _send(self, Answers group) except -1

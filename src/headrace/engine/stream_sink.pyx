@@ -171,7 +171,7 @@ cdef class StreamSink(Sink):
                     return self._hand_over(message)    # which finds out, too, and answers
                 if seq:
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
-                    return 0
+                    return self._taken()
         seq = self.log.store(message.subject, message.subject_length, message.payload,
                              <uint32_t> message.header_length, message.size, now)
         if seq == 0:
@@ -183,22 +183,29 @@ cdef class StreamSink(Sink):
         elif self.last_msg_id:
             self.last_msg_id = b''
         if message.reply_length and not self.no_ack:
-            self.waiting.add(seq, message.reply, message.reply_length, NULL, 0)
-        if self.log.backlog() > FULL_LOG:
-            self._make_publishers_wait()
+            self._add_answer(seq, message.reply, message.reply_length, NULL, 0)
+        return self._taken()
+
+    cdef int _taken(self) except -1:
+        """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""
+        if self._has_too_much():
+            (<Hub> self.hub).overran = True
+            if not self.full:
+                self.full = True
+                self.hub.full_logs += 1
+                self.hub.deferred.append(self._wait_for_disk)
         return self.note()
 
-    cdef int _make_publishers_wait(self) except -1:
-        (<Hub> self.hub).overran = True      # whoever published this
-        if not self.full:
-            self.full = True
-            self.hub.full_logs += 1
-            self.log.when_committed(self._let_publishers_go)
-        return 0
+    cdef bint _has_too_much(self) noexcept:
+        return self.log.backlog() + <size_t> self.answer_bytes > FULL_LOG
+
+    def _wait_for_disk(self):
+        self.log.when_committed(self._let_publishers_go)
 
     def _let_publishers_go(self, failure):
-        if failure is None and self.log.backlog() > FULL_LOG:
-            self.log.when_committed(self._let_publishers_go)
+        if failure is None and self._has_too_much():
+            self.hub.deferred.append(self._wait_for_disk)
+            self.hub.flush_soon()
             return
         self.full = False
         self.hub.full_logs -= 1
@@ -208,21 +215,28 @@ cdef class StreamSink(Sink):
         cdef Py_ssize_t header = message.header_length
         self.stream.on_publish(message.subject[:message.subject_length], message.reply[:message.reply_length],
                                message.payload[:header], message.payload[header:message.size])
-        return self.note()
+        return self._taken()
 
     # -- for the stream ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, bytes reply not None, uint64_t seq):
         """The usual answer for a stored message, once it is on disk."""
         if reply and not self.no_ack:
-            self.waiting.add(seq, reply, <uint32_t> len(reply), NULL, 0)
+            self._add_answer(seq, reply, <uint32_t> len(reply), NULL, 0)
             self.note()
 
     def answer(self, bytes reply not None, bytes body not None):
         """Send `body` once everything that was appended so far is on disk."""
         if reply and not self.no_ack:
-            self.waiting.add(0, reply, <uint32_t> len(reply), body, <uint32_t> len(body))
+            self._add_answer(0, reply, <uint32_t> len(reply), body, <uint32_t> len(body))
             self.note()
+
+    cdef int _add_answer(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                         const char *body, uint32_t body_length) except -1:
+        cdef Py_ssize_t before = self.waiting.used
+        self.waiting.add(seq, reply, reply_length, body, body_length)
+        self.answer_bytes += self.waiting.used - before
+        return 0
 
     def answer_duplicate(self, bytes reply not None, uint64_t seq):
         self.answer(reply, b'%b%d%b,"duplicate": true}' % (self.ack_prefix, seq, self.ack_suffix))
@@ -337,6 +351,7 @@ cdef class StreamSink(Sink):
     def _on_group(self, Answers group, failure):
         cdef Py_ssize_t at = 0
         cdef Answer *head
+        self.answer_bytes -= group.used
         if failure is None:
             self._send(group)
             self.hub.flush_soon()

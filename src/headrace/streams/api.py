@@ -30,12 +30,12 @@ from headrace.logs import Log
 from headrace.streams import headers
 from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
+from headrace.streams.slices import wait_in_line
 from headrace.subjects.grammar import decode
 
 PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
-SLICE_SECONDS = 0.005
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
@@ -148,8 +148,7 @@ class Api:
         self._in_line += 1
         self._bytes_in_line += len(request.payload)
         self._waiting.append((route, request))
-        if not self._scheduled:
-            self._work()
+        self._go_on()
 
     def _find(self, tokens: list[str]) -> tuple[Route | None, list[str]]:
         node: Any = self._tree
@@ -168,22 +167,21 @@ class Api:
 
     # -- the line
 
-    def _work(self) -> None:
-        """Handle what waits, for a slice of time."""
-        self._scheduled = False
-        if self._closed:
-            return
-        until = time.monotonic() + SLICE_SECONDS
-        while self._waiting:
-            if time.monotonic() > until:
-                self._scheduled = True
-                asyncio.get_running_loop().call_soon(self._work)
-                return
+    def _go_on(self) -> None:
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            wait_in_line(self._step)
+
+    def _step(self) -> bool:
+        """Handle one of those that wait; whether it was the last."""
+        if self._waiting:  # not if the server stops
             route, request = self._waiting.popleft()
             if request.stream in self._busy:
                 self._busy[request.stream].append((route, request))
             else:
                 self._start(route, request)
+        self._scheduled = bool(self._waiting)
+        return not self._scheduled
 
     def _start(self, route: Route, request: Request) -> None:
         self._in_line -= 1
@@ -219,12 +217,10 @@ class Api:
         finally:
             watch.stop()
         followers = self._busy.pop(request.stream)
-        if self._closed:
-            return
-        # They came before all that waits now. Thousands of them are handled in slices like everything else.
-        self._waiting.extendleft(reversed(followers))
-        if not self._scheduled:
-            self._work()
+        if not self._closed:
+            # They came before all that waits now.
+            self._waiting.extendleft(reversed(followers))
+            self._go_on()
 
     # -- answers
 

@@ -125,14 +125,17 @@ class Consumer:
 
     async def count(self) -> None:
         """Before a start: count in slices how many messages wait; what comes and goes meanwhile, too."""
-        log, cursor = self.core.log, self.core.cursor
         self._is_counted = True
-        log.begin_to_watch(cursor)
+        self.core.log.begin_to_watch(self.core.cursor)
         try:
-            await in_slices(lambda: self.is_closed or log.count_ahead(cursor, STEP_RECORDS))
+            await in_slices(self.go_on_counting)
         except OSError:  # it cannot be read at present: there is no consumer
-            log.remove_watcher(cursor)
+            self.core.log.remove_watcher(self.core.cursor)
             raise
+
+    def go_on_counting(self) -> bool:
+        """Whether it is known how many messages wait."""
+        return self.is_closed or self.core.log.count_ahead(self.core.cursor, STEP_RECORDS)
 
     def start(self) -> None:
         """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""

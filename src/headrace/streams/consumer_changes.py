@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumer_idle import stamp_threshold
 from headrace.streams.consumer_start import make_filter
 from headrace.streams.push import PushDelivery
+from headrace.streams.slices import RETRY_SECONDS, wait_in_line
 
 if TYPE_CHECKING:
     from headrace.streams.consumer import Consumer
@@ -37,7 +39,7 @@ def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
     if new_filter.patterns != make_filter(old).patterns:
         core.log.remove_watcher(core.cursor)
         core.cursor.filter = new_filter
-        core.log.add_watcher(core.cursor)
+        _count_again(consumer)
         consumer.stream.on_consumer_gone()  # it may have been the only one that wanted some messages
     consumer.delivery.pump()
 
@@ -63,10 +65,27 @@ def begin_at(consumer: Consumer, seq: int) -> None:
     core.log.remove_watcher(core.cursor)
     core.cursor.next_seq = seq
     core.cursor.delivered_seq = 0
-    core.log.add_watcher(core.cursor)
+    _count_again(consumer)
     core.changed()
     consumer.stream.on_consumer_gone()
     consumer.delivery.pump()
+
+
+def _count_again(consumer: Consumer) -> None:
+    """How many messages wait is told with each delivery: nothing is delivered until it is known."""
+    consumer.core.log.begin_to_watch(consumer.core.cursor)
+
+    def step() -> bool:
+        try:
+            is_counted = consumer.go_on_counting()
+        except OSError:  # the stream cannot be read at present
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, wait_in_line, step)
+            return True
+        if is_counted:
+            consumer.wake()
+        return is_counted
+
+    wait_in_line(step)
 
 
 def terminate_removed(consumer: Consumer) -> None:

@@ -14,6 +14,7 @@ from headrace.streams.consumer_state import snapshot
 from headrace.streams.consumer_store import ConsumerMeta
 from headrace.streams.consumer_update import check_partition, check_update, check_workqueue
 from headrace.streams.errors import ApiError, StoreError, api_error
+from headrace.streams.slices import in_slices
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
@@ -90,6 +91,7 @@ async def update_consumer(consumer: Consumer, config: ConsumerConfig) -> None:
     await _save(consumer, config)
     if not consumer.is_closed:
         consumer.update(config)
+        await in_slices(consumer.go_on_counting)
 
 
 async def _save_new(consumer: Consumer) -> None:

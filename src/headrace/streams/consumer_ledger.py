@@ -19,6 +19,7 @@ Nothing here sends or waits; consumers tell it what happened and what time it is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 Pending = dict[int, tuple[int, int]]
 
@@ -37,6 +38,8 @@ class Ledger:
         self._floor_consumer = 0
         self._floor_stream = 0
         self._floor_moved = False
+        self.is_renewed = False
+        """Whether `pending` may not be in the order of sequences any more."""
         self.last_delivery = 0
         self.last_ack = 0
 
@@ -46,6 +49,7 @@ class Ledger:
         self.redelivered.clear()
         self.queue.clear()
         self.delayed.clear()
+        self.is_renewed = False
         self.delivered_consumer = 0
         self.delivered_stream = stream_seq
         self.set_floor(0, stream_seq)
@@ -65,6 +69,7 @@ class Ledger:
 
     def close_gap(self) -> None:
         """Nothing is pending: everything that was delivered is acknowledged."""
+        self.is_renewed = False
         self.set_floor(self.delivered_consumer, self.delivered_stream)
 
     def move_floor(self, consumer_seq: int) -> None:
@@ -90,19 +95,25 @@ class Ledger:
 
     def acknowledge_up_to(self, stream_seq: int, consumer_seq: int) -> list[int]:
         """Forget this message and all before it. Returns those that were pending."""
-        gone = []
-        for seq in self.pending:
-            if seq <= stream_seq:
-                gone.append(seq)
-            elif not self.redelivered:
-                break  # in the order of the stream, as long as nothing was delivered again
-        for seq in gone:
-            del self.pending[seq]
-            self.redelivered.pop(seq, None)
-            self.queue.pop(seq, None)
-            self.delayed.pop(seq, None)
+        gone = self._pending_below(stream_seq + 1)
+        if len(gone) == len(self.pending):
+            self.pending.clear()
+            self.is_renewed = False
+        else:
+            for seq in gone:
+                del self.pending[seq]
+        for others in (self.redelivered, self.queue, self.delayed):
+            if others:
+                for seq in gone:
+                    others.pop(seq, None)
         self.set_floor(consumer_seq, stream_seq)
         return gone
+
+    def _pending_below(self, stream_seq: int) -> list[int]:
+        """Of very many pending messages only these are looked at, as long as they are in order."""
+        if self.is_renewed:
+            return [seq for seq in self.pending if seq < stream_seq]
+        return list(takewhile(stream_seq.__gt__, self.pending))
 
     def give_up(self, stream_seq: int) -> None:
         """Deliver it no more though nobody acknowledged it. `redelivered` keeps it, the floor stays."""
@@ -118,6 +129,7 @@ class Ledger:
             return False
         self.delayed.pop(stream_seq, None)
         self.pending[stream_seq] = (entry[0], now)
+        self.is_renewed = True
         return True
 
     def delay(self, stream_seq: int, due: int) -> None:
@@ -135,7 +147,7 @@ class Ledger:
 
     def drop_below(self, stream_seq: int) -> bool:
         """Forget what is pending below: the stream has lost it. True if there was something."""
-        gone = [seq for seq in self.pending if seq < stream_seq]
+        gone = self._pending_below(stream_seq)
         for seq in gone:
             self.acknowledge(seq)
         for seq in [seq for seq in self.redelivered if seq < stream_seq]:

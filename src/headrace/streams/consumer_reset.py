@@ -11,8 +11,9 @@ from headrace.streams import headers
 from headrace.streams.config import Wire
 from headrace.streams.consumer_info import with_versions
 from headrace.streams.consumer_json import unmarshal
-from headrace.streams.errors import ApiError, api_error
+from headrace.streams.errors import ApiError, api_error, store_error
 from headrace.streams.formats import parse_time
+from headrace.streams.slices import wait_in_line
 from headrace.streams.wire_types import Uint64
 
 if TYPE_CHECKING:
@@ -35,12 +36,29 @@ def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
             raise api_error("required_api_level")
         request = unmarshal(message.payload, ResetRequest) if message.payload else ResetRequest()
         seq = _find_sequence(consumer, request.seq)
-        consumer.begin_at(seq)
-        info = msgspec.to_builtins(with_versions(consumer.info()))
-        answer = {"type": TYPE, **info, "reset_seq": seq}
     except ApiError as error:
-        answer = {"type": TYPE, "error": error.body, "reset_seq": 0}
-    consumer.core.client.publish(message.reply, msgspec.json.encode(answer))
+        _refuse(consumer, message.reply, error)
+        return
+    consumer.begin_at(seq)
+    wait_in_line(lambda: _answer_when_counted(consumer, message.reply, seq))
+
+
+def _refuse(consumer: Consumer, reply: bytes, error: ApiError) -> None:
+    answer = {"type": TYPE, "error": error.body, "reset_seq": 0}
+    consumer.core.client.publish(reply, msgspec.json.encode(answer))
+
+
+def _answer_when_counted(consumer: Consumer, reply: bytes, seq: int) -> bool:
+    try:
+        if not consumer.go_on_counting():
+            return False
+    except OSError as error:  # it has begun anew; how many messages wait is counted later
+        _refuse(consumer, reply, store_error(error))
+        return True
+    info = msgspec.to_builtins(with_versions(consumer.info()))
+    answer = {"type": TYPE, **info, "reset_seq": seq}
+    consumer.core.client.publish(reply, msgspec.json.encode(answer))
+    return True
 
 
 def _find_sequence(consumer: Consumer, seq: int) -> int:

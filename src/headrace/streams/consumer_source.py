@@ -91,6 +91,7 @@ class Source:
             return 0
         del ledger.queue[seq]
         ledger.redelivered[seq] = deliveries - 1
+        ledger.is_renewed = True
         if first is not None:
             # it keeps the consumer sequence of its first delivery; acknowledgements are counted by that
             ledger.pending[seq] = first

@@ -57,6 +57,7 @@ def restore(ledger: Ledger, state: ConsumerState) -> None:
     ledger.delivered_consumer = state.delivered_consumer
     for seq, entry in sorted(state.pending.items(), key=lambda item: item[1][1]):
         ledger.pending[seq] = entry
+    ledger.is_renewed = bool(ledger.pending)  # in the order of time, which may be another
     ledger.redelivered.update(state.redelivered)
     ledger.set_floor(state.floor_consumer, state.floor_stream)
 

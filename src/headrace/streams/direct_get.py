@@ -3,32 +3,36 @@
 `$JS.API.DIRECT.GET.<stream>` takes a request, `$JS.API.DIRECT.GET.<stream>.<subject>` asks for the last
 message of a subject. A request may ask for several: then a message without payload and with status 204
 ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue group picks who does.
+
+However short an answer is, the way to it may be long, and there may be many: all wait in line (slices.py).
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from headrace.broker.internal import Handler, InternalClient
 from headrace.engine.filters import Filter
 from headrace.engine.log import Log
 from headrace.engine.readings import Stored
 from headrace.engine.sinks import InboxMessage
+from headrace.engine.store import Watcher
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import format_time, parse_time
 from headrace.streams.json_requests import decode
 from headrace.streams.message_requests import MessageGetRequest
-from headrace.streams.slices import SLICE_SECONDS, STEP_RECORDS
+from headrace.streams.slices import STEP_RECORDS, wait_in_line
 from headrace.subjects.grammar import encode
 
 QUEUE = b"_sys_"
 SUBJECT = b"$JS.API.DIRECT.GET."
 SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
 MOST_MULTI_RESULTS = 1024
+STEP_MESSAGES = 20
+"""That are sent at a time; about half a millisecond."""
 EVERYTHING = Filter(())
 
 
@@ -40,7 +44,9 @@ class Batch:
     reply: bytes
     filter: Filter
     seq: int
-    pending: int
+    counted: Watcher = field(default_factory=Watcher)
+    """Counts how many there are, before the first is sent."""
+    pending: int = 0
     last_seq: int = 0
     sent: int = 0
     sent_bytes: int = 0
@@ -161,37 +167,71 @@ class DirectGet:
         log = self._log
         seq = log.seek_time(parse_time(request.start_time)) if request.start_time else request.seq
         filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
+        batch = Batch(request, reply, filter_, seq)
         if request.batch == 0:
-            self._send_one(Batch(request, reply, filter_, seq, 0))
-        elif request.batch > 0:
-            self._send_slice(Batch(request, reply, filter_, seq, log.count_from(seq, filter_)))
+            self._begin(self._send_one, batch)
         else:
-            self._end(reply, log.count_from(seq, filter_), 0)
+            self._begin(self._begin_to_count, batch)
 
-    def _send_one(self, batch: Batch) -> None:
-        request = batch.request
+    def _begin_to_count(self, batch: Batch) -> bool:
+        """How many messages there are is told with each: so count them first, and then send them."""
+        batch.counted.next_seq, batch.counted.filter = batch.seq, batch.filter
+        self._log.begin_to_watch(batch.counted)
+        self._begin(self._count, batch)
+        return True
+
+    def _count(self, batch: Batch) -> bool:
+        if not self._log.count_ahead(batch.counted, STEP_RECORDS):
+            return False
+        self._log.remove_watcher(batch.counted)
+        batch.pending = max(batch.counted.num_pending, 0)
+        if batch.request.batch > 0:
+            self._begin(self._send_some, batch)
+        else:
+            self._end(batch.reply, batch.pending, 0)
+        return True
+
+    def _begin(self, step: Callable[[Batch], bool], batch: Batch) -> None:
+        """Wait in line with the others; it ends if the stream is gone or nobody listens any more."""
+        is_first = True
+
+        def step_while_wanted() -> bool:
+            nonlocal is_first
+            if is_first or (self._subscriptions and self._client.has_interest(batch.reply)):
+                is_first = False
+                try:
+                    return step(batch)
+                except OSError as error:
+                    self._fail(batch.reply, error)
+            self._log.remove_watcher(batch.counted)
+            return True
+
+        wait_in_line(step_while_wanted)
+
+    def _send_one(self, batch: Batch) -> bool:
         message, next_seq = self._find(batch, exactly=True)
         if next_seq:
-            self._later(self._send_one, batch, next_seq)
-        elif message is None:
+            batch.seq = next_seq
+            return False
+        if message is None:
             self._status(batch.reply, b"404 Message Not Found")
         else:
-            block = b"" if request.no_hdr else self._headers(message, None)
+            block = b"" if batch.request.no_hdr else self._headers(message, None)
             self._client.publish(batch.reply, message.payload, headers=block)
+        return True
 
-    def _send_slice(self, batch: Batch) -> None:
-        """Send as much of a batch as others can wait for, and the rest a moment later."""
-        request, until = batch.request, time.monotonic() + SLICE_SECONDS
-        while time.monotonic() < until:
+    def _send_some(self, batch: Batch) -> bool:
+        request = batch.request
+        for _ in range(STEP_MESSAGES):
             message, next_seq = self._find(batch, exactly=False)
             if next_seq:
                 batch.seq = next_seq
-                continue
+                return False
             if message is None:
                 if request.batch > 1 and batch.sent:
                     break
                 self._status(batch.reply, b"404 Message Not Found")
-                return
+                return True
             batch.seq = message.seq + 1
             block = b""
             if not request.no_hdr:  # nats-server counts only what it writes into headers
@@ -204,21 +244,9 @@ class DirectGet:
             if batch.sent == request.batch or batch.sent_bytes >= (request.max_bytes or self._max_bytes):
                 break
         else:
-            self._later(self._send_slice, batch, batch.seq)
-            return
+            return False
         self._end(batch.reply, batch.pending, batch.last_seq)
-
-    def _later(self, go_on: Callable[[Batch], None], batch: Batch, seq: int) -> None:
-        """The next slice when others had their turn, unless the stream is gone or nobody listens any more."""
-        batch.seq = seq
-        asyncio.get_running_loop().call_soon(self._go_on, go_on, batch)
-
-    def _go_on(self, go_on: Callable[[Batch], None], batch: Batch) -> None:
-        if self._subscriptions and self._client.has_interest(batch.reply):
-            try:
-                go_on(batch)
-            except OSError as error:
-                self._fail(batch.reply, error)
+        return True
 
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
         """The next message, None if there is none; or the sequence from which to look for it later."""
@@ -242,20 +270,21 @@ class DirectGet:
             up_to -= 1
         up_to = min(up_to or log.last_seq, log.last_seq)
         filter_ = Filter(tuple(encode(pattern) for pattern in request.multi_last))
-        batch = Batch(request, reply, filter_, 0, 0, up_to=up_to)
-        batch.seq = log.first_up_to(batch.last, filter_, up_to)
-        self._look_for_last(batch)
+        batch = Batch(request, reply, filter_, 0, up_to=up_to)
+        self._begin(self._look_in_index, batch)
 
-    def _look_for_last(self, batch: Batch) -> None:
+    def _look_in_index(self, batch: Batch) -> bool:
+        batch.seq = self._log.first_up_to(batch.last, batch.filter, batch.up_to)
+        self._begin(self._look_for_last, batch)
+        return True
+
+    def _look_for_last(self, batch: Batch) -> bool:
         """Where subjects have gone on since, a pass through what was there then finds the last of each."""
-        until = time.monotonic() + SLICE_SECONDS
-        seq = batch.seq
-        while seq <= batch.up_to and len(batch.last) <= MOST_MULTI_RESULTS:
-            if time.monotonic() > until:
-                self._later(self._look_for_last, batch, seq)
-                return
-            seq = self._log.note_last(batch.last, batch.filter, seq, batch.up_to, STEP_RECORDS)
+        if batch.seq <= batch.up_to and len(batch.last) <= MOST_MULTI_RESULTS:
+            batch.seq = self._log.note_last(batch.last, batch.filter, batch.seq, batch.up_to, STEP_RECORDS)
+            return False
         self._send_multi(batch)
+        return True
 
     def _send_multi(self, batch: Batch) -> None:
         reply = batch.reply
@@ -267,12 +296,11 @@ class DirectGet:
             self._status(reply, b"404 No Results")
             return
         batch.pending, batch.seqs = len(seqs), iter(seqs)
-        self._send_found(batch)
+        self._begin(self._send_found, batch)
 
-    def _send_found(self, batch: Batch) -> None:
-        """As much as others can wait for, and the rest a moment later."""
-        request, until = batch.request, time.monotonic() + SLICE_SECONDS
-        for seq in batch.seqs:
+    def _send_found(self, batch: Batch) -> bool:
+        request = batch.request
+        for seq in islice(batch.seqs, STEP_MESSAGES):
             batch.pending -= 1
             message = self._log.get(seq) if seq >= request.seq else None
             if message is None:
@@ -284,10 +312,11 @@ class DirectGet:
             batch.sent += 1
             if batch.sent_bytes >= (request.max_bytes or self._max_bytes) or batch.sent == request.batch:
                 break
-            if time.monotonic() > until:
-                self._later(self._send_found, batch, seq)
-                return
+        else:
+            if batch.pending:
+                return False
         self._end(batch.reply, batch.pending, batch.last_seq, batch.up_to)
+        return True
 
     # -- what is sent
 

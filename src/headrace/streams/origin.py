@@ -16,13 +16,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headrace.engine.filters import Filter
+from headrace.engine.store import Watcher
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import now
+from headrace.streams.slices import STEP_RECORDS, wait_in_line
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform
 
@@ -66,7 +69,7 @@ class Origin:
         ]
         self._filter = _filter(config)
         self._found: Stream | None = None
-        self._next_seq = 1
+        self._ahead = Watcher()  # the next message to read, and how many there are from it on
         self._current_seq = 0  # of the origin: all that is ours up to there was read
         self._waiting: list[Callable[[], None]] = []  # until it is read to the end
         self.was_current = False
@@ -87,6 +90,7 @@ class Origin:
             self._timer = None
         if self._found is not None:
             self._found.ingest.followers.discard(self)
+            self._found.log.remove_watcher(self._ahead)
             self._found = None
         self._end_waiting()
 
@@ -121,7 +125,7 @@ class Origin:
         active, lag = UNHEARD, 0
         if self._found is not None:
             active = (now() - self._last_heard) % HEARTBEAT_NANOSECONDS
-            lag = self._found.log.count_from(self._next_seq, self._filter)
+            lag = max(self._ahead.num_pending, 0)
         info: dict[str, Any] = {"name": config.name, "lag": lag, "active": active}
         if config.external is not None:
             info["external"] = config.external
@@ -161,14 +165,26 @@ class Origin:
         self._found = found
         self._last_heard = now()
         try:
-            self._next_seq = self._begin(found)
+            self._ahead.next_seq, self._ahead.filter = self._begin(found), self._filter
         except OSError:  # it cannot be read at present
             self._found = None
             self._retry(self._connect)
             return
         self._current_seq = 0
+        found.log.begin_to_watch(self._ahead)
+        wait_in_line(partial(self._count, found))
         found.ingest.followers.add(self)
         self._read()
+
+    def _count(self, found: Stream) -> bool:
+        """A step of counting what is to be read; whether it was the last."""
+        if self._found is not found:
+            return True
+        try:
+            return found.log.count_ahead(self._ahead, STEP_RECORDS)
+        except OSError:  # it cannot be read at present
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, wait_in_line, partial(self._count, found))
+            return True
 
     def _find(self) -> Stream | None:
         """The origin; None if it is elsewhere, where nobody answers. Raises ApiError if it is missing."""
@@ -194,13 +210,13 @@ class Origin:
 
     def _read_slice(self) -> None:
         assert self._found is not None
-        log = self._found.log
+        log, ahead = self._found.log, self._ahead
         keeps_for_consumers = self._found.config.retention != "limits"
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
-            message, next_seq = log.look_for(self._next_seq, self._filter, SLICE_RECORDS)
+            message, next_seq = log.look_for(ahead.next_seq, self._filter, SLICE_RECORDS)
             if next_seq:  # much of the origin is none of ours
-                self._next_seq = next_seq
+                ahead.next_seq = next_seq
                 continue
             if message is None:
                 self._become_current(log.committed_seq)
@@ -209,7 +225,8 @@ class Origin:
                 self._retry(self._read_again)
                 self._end_waiting()
                 return
-            self._next_seq = message.seq + 1
+            ahead.next_seq = message.seq + 1
+            ahead.num_pending -= 1
             if keeps_for_consumers:
                 self._consumed.append(message.seq)
         if self._timer is None:

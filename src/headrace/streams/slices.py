@@ -1,8 +1,9 @@
 """Work on a large stream, a slice at a time: no request may keep everybody else waiting.
 
 The event loop's thread owns the streams, so whoever goes through a million messages in one piece holds up
-every client. Such work is cut into steps of a few thousand records; after about two milliseconds of them the
-loop has a turn. The rules that keep this correct are few:
+every client. Such work is cut into steps of a few thousand records. All that is under way, for whatever
+stream or request, waits in one line: a turn of the loop takes steps from it for about two milliseconds, one
+of each in turn. The rules that keep this correct are few:
 
 - A step leaves the stream as consistent as any publish does. Nothing but sequences is carried from one step
   to the next: each looks at what is there by then.
@@ -20,8 +21,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from headrace.streams.errors import api_error, store_error
 
@@ -34,6 +37,10 @@ STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
 STUCK_STEPS = 1000
 """Steps in a row that may leave the work where it was."""
+
+
+Step = Callable[[], bool]
+"""Does a part, and says whether that was the last."""
 
 
 class StuckError(RuntimeError):
@@ -59,20 +66,77 @@ class Watchdog:
             raise StuckError(f"no progress in {STUCK_STEPS} steps at {place}")
 
 
-async def in_slices(step: Callable[[], bool], *, place: Callable[[], object] | None = None) -> None:
-    """Call `step` until it says that all is done. Raises StuckError if `place` stays the same."""
-    until = time.monotonic() + SLICE_SECONDS
+class Line:
+    """The steps that are under way in one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._steps: deque[Step] = deque()
+        self._until: float | None = None  # when this turn has had its share; None if it has not begun
+        self._is_running = False
+
+    def add(self, step: Step) -> None:
+        """Call it, again and again, until all is done; at once, if there is time left in this turn."""
+        self._steps.append(step)
+        if not self._is_running:
+            self._run()
+
+    def _run(self) -> None:
+        is_first = self._until is None
+        if self._until is None:
+            self._until = time.monotonic() + SLICE_SECONDS
+            self._loop.call_soon(self._begin_turn)
+        self._is_running = True
+        try:
+            while self._steps and (is_first or time.monotonic() < self._until):
+                is_first = False
+                step = self._steps.popleft()
+                if not step():
+                    self._steps.append(step)
+        finally:
+            self._is_running = False
+
+    def _begin_turn(self) -> None:
+        self._until = None
+        if self._steps:
+            self._run()
+
+
+_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
+
+
+def wait_in_line(step: Step) -> None:
+    """Have all of it done, in turn with everything else. What the step raises is a bug."""
+    loop = asyncio.get_running_loop()
+    if loop not in _lines:
+        _lines[loop] = Line(loop)
+    _lines[loop].add(step)
+
+
+async def in_slices(step: Step, *, place: Callable[[], object] | None = None) -> None:
+    """Have all of it done, and wait for it. Raises StuckError if `place` stays the same."""
     watchdog = Watchdog(place)
-    while not step():
-        watchdog.check()
-        if time.monotonic() > until:
-            await asyncio.sleep(0)
-            until = time.monotonic() + SLICE_SECONDS
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def step_until_done() -> bool:
+        if done.done():  # whoever waited was cancelled
+            return True
+        try:
+            is_done = step()
+            if not is_done:
+                watchdog.check()
+        except Exception as error:
+            done.set_exception(error)
+            return True
+        if is_done:
+            done.set_result(None)
+        return is_done
+
+    wait_in_line(step_until_done)
+    await done
 
 
-async def remove_in_slices(
-    log: Log, step: Callable[[], bool], *, place: Callable[[], object] | None = None
-) -> None:
+async def remove_in_slices(log: Log, step: Step, *, place: Callable[[], object] | None = None) -> None:
     """The same for a step that removes messages; what is removed is committed as it goes.
 
     Raises ApiError if the disk fails meanwhile: what could not be written is there again.
@@ -97,7 +161,7 @@ async def remove_in_slices(
 
 
 class Background:
-    """Work in slices that goes on by itself: the first slice at once, the others in later turns of the loop.
+    """Work in slices that goes on by itself.
 
     `step` removes a part and says whether that was all. What is removed is committed as it goes. If the log
     cannot be read or written at present, whoever waits is let go, and it is tried again a second later. If
@@ -107,7 +171,7 @@ class Background:
     def __init__(
         self,
         log: Log,
-        step: Callable[[], bool],
+        step: Step,
         *,
         place: Callable[[], object] | None = None,
         on_stuck: Callable[[StuckError], object] | None = None,
@@ -117,58 +181,55 @@ class Background:
         self._place = place
         self._on_stuck = on_stuck
         self._watchdog = Watchdog(place)
-        self._handle: asyncio.Handle | None = None
+        self._under_way: object = None  # another one for each time that it is started
         self._retry: asyncio.TimerHandle | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def start(self) -> None:
         """Unless it is under way."""
-        if self._handle is None:
-            self._watchdog = Watchdog(self._place)
+        if self._under_way is None:
             self._cancel_retry()
-            self._run()
+            self._watchdog = Watchdog(self._place)
+            this = self._under_way = object()
+            wait_in_line(lambda: self._under_way is not this or self._run())
+
+    def stop(self) -> None:
+        self._cancel_retry()
+        self._end()
+
+    async def finished(self) -> None:
+        """Wait until there is nothing left to do, or nothing that can be done at present."""
+        if self._under_way is not None:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(done)
+            await done
+
+    def _run(self) -> bool:
+        is_done = True
+        try:
+            is_done = self._step()
+            if not is_done:
+                self._watchdog.check()
+        except OSError:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self.start)
+        except StuckError as error:
+            is_done = True
+            if self._on_stuck is None:
+                raise
+            self._on_stuck(error)
+        finally:
+            self._log.commit()
+            if is_done:
+                self._end()
+        return is_done
 
     def _cancel_retry(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
 
-    def stop(self) -> None:
-        self._cancel_retry()
-        if self._handle is not None:
-            self._handle.cancel()
-        self._end()
-
-    async def finished(self) -> None:
-        """Wait until there is nothing left to do."""
-        if self._handle is not None:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(done)
-            await done
-
-    def _run(self) -> None:
-        self._handle = None
-        until = time.monotonic() + SLICE_SECONDS
-        try:
-            while not self._step():
-                self._watchdog.check()
-                if time.monotonic() > until:
-                    self._handle = asyncio.get_running_loop().call_soon(self._run)
-                    return
-        except OSError:
-            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self.start)
-            return
-        except StuckError as error:
-            if self._on_stuck is None:
-                raise
-            self._on_stuck(error)
-        finally:
-            self._log.commit()
-            if self._handle is None:
-                self._end()
-
     def _end(self) -> None:
-        self._handle = None
+        self._under_way = None
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             if not done.done():

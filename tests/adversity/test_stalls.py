@@ -1,0 +1,92 @@
+"""Nobody waits: however much one client asks for at once, the event loop turns.
+
+Measured is the longest turn, in CPU time of the thread, which a busy machine does not change. What it does
+change, the caches and interrupts, comes and goes: the best of a few runs counts. On fifty times as many
+messages the same is measured by `python -m benchmarks.stalls`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.stalls.__main__ import started
+from benchmarks.stalls.asker import Asker
+from benchmarks.stalls.meter import Meter
+from benchmarks.stalls.operations import OPERATIONS, Ports
+from headrace.bench.wire import open_connections
+
+MESSAGES = 20_000
+MOST_SECONDS = 0.010
+RUNS = 4
+
+REQUESTS = (
+    "varz",
+    "healthz",
+    "connect-bcrypt",
+    "subscribe",
+    "unsubscribe",
+    "direct-middle",
+    "direct-batch",
+    "direct-last-any",
+    "direct-multis",
+    "gets",
+    "infos",
+    "consumer-creates",
+    "consumer-updates",
+    "consumer-resets",
+    "purges",
+    "ack-all",
+    "interest-ack-all",
+    "limits-pending",
+    "message-ids",
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Meter, Ports]]:
+    with Meter(tmp_path_factory.mktemp("meter")) as meter, started("headrace", meter) as (_, ports):
+        yield meter, ports
+
+
+def longest_turn(name: str, meter: Meter, ports: Ports) -> float:
+    with open_connections(ports.client, [b""]) as (connection,):
+        steps = OPERATIONS[name](Asker(connection), MESSAGES, ports)
+        next(steps)
+        meter.begin()
+        next(steps, None)
+        return meter.longest_seconds()
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_turn_is_long(name: str, server: tuple[Meter, Ports]) -> None:
+    seconds = float("inf")
+    for _ in range(RUNS):
+        seconds = min(seconds, longest_turn(name, *server))
+        if seconds < MOST_SECONDS:
+            break
+    print(f"{name}: {seconds * 1000:.1f} ms of CPU in the longest turn")
+    assert seconds < MOST_SECONDS
+
+
+def test_the_meter_sees_a_long_turn(tmp_path: Path) -> None:
+    """The test of the test: a turn that takes long is measured as such."""
+    program = (
+        "import asyncio, time\n"
+        "async def main():\n"
+        "    await asyncio.sleep(0.01)\n"
+        "    until = time.thread_time() + 0.05\n"
+        "    while time.thread_time() < until: pass\n"
+        "    await asyncio.sleep(0.01)\n"
+        "asyncio.run(main())\n"
+    )
+    with Meter(tmp_path) as meter:
+        assert not meter.is_read
+        with meter.preloaded():
+            subprocess.run([sys.executable, "-c", program], check=True)
+        assert meter.is_read
+        assert 0.05 <= meter.longest_so_far() < 0.2
