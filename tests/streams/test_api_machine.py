@@ -249,10 +249,10 @@ def run(server: Server, examples: int) -> None:
 
 
 def test_packets_of_requests_do_what_the_model_says(server: Server) -> None:
-    run(server, 25)
+    run(server, 15)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_very_many_packets_of_requests_do_what_the_model_says(server: Server) -> None:
-    run(server, 2000)
+    run(server, 500)
