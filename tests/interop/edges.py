@@ -109,6 +109,7 @@ def reading(stream: str, state: State, storage: str) -> Iterator[Step]:
     for pattern in PATTERNS:
         yield info(stream, {"subjects_filter": f"{stream}.{pattern}"})
         yield api("STREAM.NAMES", {"subject": f"{stream}.{pattern}"})
+    yield api("INFO")
     yield api(f"CONSUMER.INFO.{stream}.none")
     yield api(f"CONSUMER.DELETE.{stream}.none")
     yield api(f"CONSUMER.PAUSE.{stream}.none", {})
