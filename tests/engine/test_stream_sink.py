@@ -28,6 +28,9 @@ class Ledger:
     def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         self.special.append((subject, reply, headers, payload))
 
+    def on_no_memory(self, reply: bytes) -> None:
+        self.failures.append((reply, "out of memory"))
+
     def on_store_failure(self, reply: bytes, failure: str) -> None:
         self.failures.append((reply, failure))
 

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from tests.interop.normalise import Normaliser, without_pings
 from tests.interop.normalise_streams import StreamsNormaliser
-from tests.interop.session import Session, Step
+from tests.interop.session import UNTIL_STATUS, Session, Step
 from tests.interop.tidy import delete_streams
 from tests.interop.wire import Wire
 from tests.servers import Server, ServerKind, running_server
@@ -97,7 +97,10 @@ class _Play:
     def _expect(self, step: Step, wire: Wire) -> None:
         """Answers of streams come from other threads than PONGs do, so they are counted."""
         wire.write(step.data)
-        wire.read_messages(step.messages)
+        if step.messages == UNTIL_STATUS:
+            wire.read_status()
+        else:
+            wire.read_messages(step.messages)
         wire.synchronise()
 
     def _part(self, step: Step, wire: Wire) -> None:

@@ -18,6 +18,10 @@ from typing import Literal
 Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall", "expect"]
 
 
+UNTIL_STATUS = -1
+"""As the number of messages to wait for: up to one that has a status, such as 404, in its headers."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One thing that happens. `chunks` are the sizes of the writes, repeated as needed; () is one write."""

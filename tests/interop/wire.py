@@ -20,6 +20,7 @@ ANSWER_SECONDS = 4.0
 QUIET_SECONDS = 0.12
 MESSAGES_SECONDS = 3.0
 
+_STATUS = re.compile(rb"NATS/1\.0 \d{3}")
 _PONG = re.compile(rb"(?m)^PONG\r$")
 
 
@@ -96,6 +97,14 @@ class Wire:
         """Read until so many messages are there; if they do not come, what is missing shows in the answer."""
         deadline = time.monotonic() + MESSAGES_SECONDS
         while not self.is_closed and count_messages(bytes(self._received)) < count:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not self._read(remaining):
+                return
+
+    def read_status(self) -> None:
+        """Read until a message with a status in its headers is there, for as long as for other messages."""
+        deadline = time.monotonic() + MESSAGES_SECONDS
+        while not self.is_closed and not _STATUS.search(self._received):
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not self._read(remaining):
                 return

@@ -23,6 +23,7 @@ cdef class Answers:
 
     cdef int add(self, uint64_t seq, const char *reply, uint32_t reply_length,
                  const char *body, uint32_t body_length) except -1
+    cdef int make_room(self, Py_ssize_t size) except -1
 
 
 cdef class StreamSink(Sink):
@@ -45,6 +46,7 @@ cdef class StreamSink(Sink):
 
     cdef int _read_ids(self, uint64_t count) except -1
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
+    cdef int _take(self, Message *message) except -1
     cdef int _hand_over(self, Message *message) except -1
     cdef int _forget_failed(self) except -1
     cdef int _taken(self) except -1

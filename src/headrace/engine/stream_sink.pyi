@@ -8,6 +8,8 @@ from headrace.engine.sinks import Sink
 class Stream(Protocol):
     def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Decide about a message that the C path does not take. Append and answer at once; do not publish."""
+    def on_no_memory(self, reply: bytes) -> None:
+        """There was no memory to take a message. Answer at once; do not publish."""
     def on_store_failure(self, reply: bytes, failure: str) -> None:
         """A message that was to be acknowledged on `reply` did not reach the disk. May publish."""
 

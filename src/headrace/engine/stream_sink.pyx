@@ -105,14 +105,8 @@ cdef class Answers:
     cdef int add(self, uint64_t seq, const char *reply, uint32_t reply_length,
                  const char *body, uint32_t body_length) except -1:
         cdef Py_ssize_t needed = self.used + sizeof(Answer) + reply_length + body_length
-        cdef void *grown
         cdef Answer head
-        if needed > self.capacity:
-            grown = PyMem_Realloc(self.data, max(needed, 2 * self.capacity, 4096))
-            if grown == NULL:
-                raise MemoryError
-            self.data = <char *> grown
-            self.capacity = max(needed, 2 * self.capacity, 4096)
+        self.make_room(sizeof(Answer) + reply_length + body_length)
         head.seq = seq
         head.reply_length = reply_length
         head.body_length = body_length
@@ -121,6 +115,17 @@ cdef class Answers:
         if body_length:
             memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
         self.used = needed
+        return 0
+
+    cdef int make_room(self, Py_ssize_t size) except -1:
+        cdef Py_ssize_t needed = self.used + size
+        cdef void *grown
+        if needed > self.capacity:
+            grown = PyMem_Realloc(self.data, max(needed, 2 * self.capacity, 4096))
+            if grown == NULL:
+                raise MemoryError
+            self.data = <char *> grown
+            self.capacity = max(needed, 2 * self.capacity, 4096)
         return 0
 
 
@@ -142,6 +147,13 @@ cdef class StreamSink(Sink):
     # -- while the route is walked --------------------------------------------------------------------------------
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+        try:
+            return self._take(message)
+        except MemoryError:            # it was not stored; its publisher shall know, and stay
+            self.stream.on_no_memory(message.reply[:message.reply_length])
+            return self.note()
+
+    cdef int _take(self, Message *message) except -1:
         cdef const char *value = NULL
         cdef Py_ssize_t value_length = 0
         cdef HeaderKind kind = PLAIN
@@ -172,6 +184,7 @@ cdef class StreamSink(Sink):
                 if seq:
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
                     return self._taken()
+        self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
         seq = self.log.store(message.subject, message.subject_length, message.payload,
                              <uint32_t> message.header_length, message.size, now)
         if seq == 0:

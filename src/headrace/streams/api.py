@@ -39,6 +39,8 @@ OVERLOADED = "system_overloaded"
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
+UNCOUNTED_ERROR = "sequence_not_found"
+"""To delete a message that is not there is no error in nats-server's statistics."""
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -239,7 +241,8 @@ class Api:
             self._log.error(f"JetStream API request failed: {request.subject}: {trace}")
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
-        self._send(request, answer, failed=True)
+        is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
+        self._send(request, answer, failed=is_counted)
 
     def _send(self, request: Request, answer: dict[str, Any], *, failed: bool, counted: bool = True) -> None:
         data = msgspec.json.encode(answer)

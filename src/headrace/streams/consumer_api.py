@@ -18,7 +18,7 @@ from headrace.streams.consumer_info import ConsumerInfo, set_required_level, wit
 from headrace.streams.consumer_json import unmarshal
 from headrace.streams.consumer_rules import GROUP_NAME
 from headrace.streams.errors import api_error
-from headrace.streams.formats import ZERO_TIME, format_time, parse_time
+from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
 from headrace.streams.json_requests import decode
 from headrace.streams.wire_types import Int, Time
 
@@ -167,14 +167,15 @@ async def on_pause(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
         else PauseRequest()
     )
     consumer = _consumer(jetstream, request)
-    until = parse_time(body.pause_until) if body.pause_until else 0
+    text = utc_time(body.pause_until) if body.pause_until else ZERO_TIME
+    until = parse_time(text)
     config = msgspec.structs.replace(consumer.config)
-    config.pause_until = format_time(until) if until else None
+    config.pause_until = text if text != ZERO_TIME else None
     set_required_level(config)
     await update_consumer(consumer, config)
     now = jetstream.now()
-    remaining = {"pause_remaining": until - now} if until > now else {}
-    return {"paused": until > now, "pause_until": format_time(until), **remaining}
+    remaining = {"pause_remaining": min(until - now, LATEST)} if until > now else {}
+    return {"paused": until > now, "pause_until": text, **remaining}
 
 
 def on_unpin(jetstream: JetStream, request: Request) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.streams.config import ConsumerConfig, Wire
+from headrace.streams.formats import ZERO_TIME
 from headrace.streams.wire_types import Duration, Int, Time, Uint64, always
 
 VERSION_KEYS = ("_nats.ver", "_nats.level")
@@ -51,7 +52,7 @@ def set_required_level(config: ConsumerConfig) -> None:
     """Note which level of the API the configuration needs; forget what an answer had added."""
     level = 0
     if (
-        config.pause_until
+        (config.pause_until and config.pause_until != ZERO_TIME)
         or config.priority_policy != "none"
         or config.priority_timeout
         or config.priority_groups

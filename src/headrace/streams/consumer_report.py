@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.streams.consumer_info import ConsumerInfo, PriorityGroupState, SequenceInfo
-from headrace.streams.formats import format_time
+from headrace.streams.formats import LATEST, format_time
 from headrace.streams.pull import PullDelivery
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def describe(consumer: Consumer) -> ConsumerInfo:
     )
     if core.is_paused:
         info.paused = True
-        info.pause_remaining = core.pause_until - now
+        info.pause_remaining = min(core.pause_until - now, LATEST)
     if isinstance(delivery, PullDelivery):
         info.num_waiting = delivery.num_waiting
         if core.config.priority_groups:

@@ -12,7 +12,7 @@ from headrace.streams.config import Wire
 from headrace.streams.consumer_info import with_versions
 from headrace.streams.consumer_json import unmarshal
 from headrace.streams.errors import ApiError, api_error, store_error
-from headrace.streams.formats import parse_time
+from headrace.streams.formats import parse_store_time
 from headrace.streams.slices import wait_in_line
 from headrace.streams.wire_types import Uint64
 
@@ -69,7 +69,7 @@ def _find_sequence(consumer: Consumer, seq: int) -> int:
         if seq < config.opt_start_seq:
             raise api_error("consumer_invalid_reset", err="below start seq")
     elif config.deliver_policy == "by_start_time":
-        if seq < log.seek_time(parse_time(config.opt_start_time or "")):
+        if seq < log.seek_time(parse_store_time(config.opt_start_time or "")):
             raise api_error("consumer_invalid_reset", err="below start time")
     elif config.deliver_policy != "all":
         raise api_error("consumer_invalid_reset", err="not allowed")

@@ -6,7 +6,7 @@ from headrace.engine.filters import Filter
 from headrace.engine.log import Log
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumer_rules import filters_of
-from headrace.streams.formats import parse_time
+from headrace.streams.formats import parse_store_time
 
 
 def make_filter(config: ConsumerConfig) -> Filter:
@@ -25,9 +25,9 @@ def find_start(config: ConsumerConfig, log: Log, max_msgs_per_subject: int) -> t
         start = _last(config, log)
     elif policy == "last_per_subject":
         start_list = sorted(log.last_sequences(make_filter(config)))
-        start = log.last_seq + 1
+        start = log.last_seq + bool(start_list)  # as nats-server shows it; nothing there matches
     elif policy == "by_start_time":
-        start = log.seek_time(parse_time(config.opt_start_time or ""))
+        start = log.seek_time(parse_store_time(config.opt_start_time or ""))
     else:
         start = log.last_seq + 1
     return max(1, log.first_seq, min(start, log.last_seq + 1)), start_list

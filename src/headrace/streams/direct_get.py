@@ -21,9 +21,9 @@ from headrace.engine.sinks import InboxMessage
 from headrace.engine.store import Watcher
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import format_time, parse_time
+from headrace.streams.formats import format_time, parse_store_time
 from headrace.streams.json_requests import decode
-from headrace.streams.message_requests import MessageGetRequest
+from headrace.streams.message_requests import MessageGetRequest, find_last
 from headrace.streams.slices import STEP_RECORDS, wait_in_line
 from headrace.subjects.grammar import encode
 
@@ -51,6 +51,8 @@ class Batch:
     sent: int = 0
     sent_bytes: int = 0
     up_to: int = 0
+    echoed: int = 0
+    """As it was asked for, which may be beyond the end."""
     last: dict[bytes, int] = field(default_factory=dict)
     """Of a request for the last messages of several subjects: those that were found."""
     seqs: Iterator[int] = field(default_factory=lambda: iter(()))
@@ -165,7 +167,7 @@ class DirectGet:
 
     def _get(self, request: MessageGetRequest, reply: bytes) -> None:
         log = self._log
-        seq = log.seek_time(parse_time(request.start_time)) if request.start_time else request.seq
+        seq = log.seek_time(parse_store_time(request.start_time)) if request.start_time else request.seq
         filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
         batch = Batch(request, reply, filter_, seq)
         if request.batch == 0:
@@ -252,7 +254,7 @@ class DirectGet:
         """The next message, None if there is none; or the sequence from which to look for it later."""
         log, request = self._log, batch.request
         if request.last_by_subj:
-            return log.get(log.last(encode(request.last_by_subj))), 0
+            return find_last(log, request.last_by_subj), 0
         if not request.next_by_subj and exactly:
             return log.get(batch.seq) if batch.seq <= log.committed_seq else None, 0
         return log.look_for(batch.seq, batch.filter, STEP_RECORDS)
@@ -263,14 +265,15 @@ class DirectGet:
         log = self._log
         up_to = request.up_to_seq
         if request.up_to_time is not None:
-            up_to = log.seek_time(parse_time(request.up_to_time))
+            up_to = log.seek_time(parse_store_time(request.up_to_time))
             if up_to <= log.first_seq:
                 self._status(reply, b"404 No Results")
                 return
             up_to -= 1
-        up_to = min(up_to or log.last_seq, log.last_seq)
+        echoed = up_to or log.last_seq
+        up_to = min(echoed, log.last_seq)
         filter_ = Filter(tuple(encode(pattern) for pattern in request.multi_last))
-        batch = Batch(request, reply, filter_, 0, up_to=up_to)
+        batch = Batch(request, reply, filter_, 0, up_to=up_to, echoed=echoed)
         self._begin(self._look_in_index, batch)
 
     def _look_in_index(self, batch: Batch) -> bool:
@@ -315,7 +318,7 @@ class DirectGet:
         else:
             if batch.pending:
                 return False
-        self._end(batch.reply, batch.pending, batch.last_seq, batch.up_to)
+        self._end(batch.reply, batch.pending, batch.last_seq, batch.echoed)
         return True
 
     # -- what is sent

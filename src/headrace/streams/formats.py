@@ -15,7 +15,9 @@ NANOSECONDS = 1_000_000_000
 ZERO_TIME = "0001-01-01T00:00:00Z"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZERO_TIME_NANOSECONDS = int((datetime(1, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS
-LATEST_NANOSECONDS = (int((datetime.max.replace(tzinfo=UTC) - EPOCH).total_seconds()) + 1) * NANOSECONDS
+EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
+"""What 64 bits hold: the times of messages, and durations on the wire."""
+LAST_TIME_NANOSECONDS = (round((datetime.max.replace(tzinfo=UTC) - EPOCH).total_seconds())) * NANOSECONDS - 1
 TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 TIME_PARTS = (
@@ -41,8 +43,17 @@ def now() -> int:
 
 def format_time(nanoseconds: int) -> str:
     """`2026-11-15T23:20:13.504390754Z`; trailing zeros of the fraction are left out. 0 is the zero time."""
-    if nanoseconds == 0:
-        return ZERO_TIME
+    return ZERO_TIME if nanoseconds == 0 else _format(nanoseconds)
+
+
+def utc_time(text: str) -> str:
+    """The same time in UTC, as Go would write it. Raises ValueError for what is no time."""
+    return _format(_parse(text))
+
+
+def _format(nanoseconds: int) -> str:
+    """Times that have no year of four digits become the first or the last one that has."""
+    nanoseconds = min(max(nanoseconds, ZERO_TIME_NANOSECONDS), LAST_TIME_NANOSECONDS)
     seconds, fraction = divmod(nanoseconds, NANOSECONDS)
     text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     # strftime does not pad years before 1000
@@ -55,6 +66,11 @@ def format_fraction(nanoseconds: int) -> str:
 
 def parse_time(text: str) -> int:
     """Nanoseconds since 1970; 0 for the zero time. Raises ValueError, in Go's words, for what is no time."""
+    nanoseconds = _parse(text)
+    return 0 if nanoseconds == ZERO_TIME_NANOSECONDS else nanoseconds
+
+
+def _parse(text: str) -> int:
     match = TIME.fullmatch(text)
     if not match:
         raise ValueError(_explain(text))
@@ -76,10 +92,18 @@ def parse_time(text: str) -> int:
         raise ValueError(f"parsing time {_quote(text)}: day out of range") from None
     seconds = round((moment - EPOCH).total_seconds())
     nanoseconds = seconds * NANOSECONDS + _nanoseconds(fraction)
-    if not ZERO_TIME_NANOSECONDS <= nanoseconds < LATEST_NANOSECONDS:
+    if not ZERO_TIME_NANOSECONDS <= nanoseconds <= LAST_TIME_NANOSECONDS:
         # Its offset takes it out of the years 1 to 9999. Nobody could write it in UTC again, Go neither.
         raise ValueError(f"parsing time {_quote(text)}: year out of range")
-    return 0 if nanoseconds == ZERO_TIME_NANOSECONDS else nanoseconds
+    return nanoseconds
+
+
+def parse_store_time(text: str) -> int:
+    """The same for a time that messages are looked up by: theirs have 64 bits, from 1677 to 2262.
+
+    What lies outside is before or after all of them. In nats-server it wraps around: 2999 is long ago there.
+    """
+    return min(max(parse_time(text), EARLIEST), LATEST)
 
 
 def normalise_time(text: str) -> str:

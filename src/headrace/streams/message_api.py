@@ -11,9 +11,9 @@ from headrace.engine.log import Log
 from headrace.engine.readings import Stored
 from headrace.streams.api import Request, Route
 from headrace.streams.errors import ApiError, api_error
-from headrace.streams.formats import format_time, parse_time
+from headrace.streams.formats import format_time, parse_store_time
 from headrace.streams.json_requests import decode
-from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
+from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest, find_last
 from headrace.streams.slices import STEP_RECORDS, in_slices
 from headrace.streams.stream import Stream
 from headrace.streams.stream_api import find_stream
@@ -64,7 +64,7 @@ def _describe(message: Stored | None, asked: MessageGetRequest) -> Fields:
 
 
 def _first_seq(log: Log, asked: MessageGetRequest) -> int:
-    return log.seek_time(parse_time(asked.start_time)) if asked.start_time is not None else asked.seq
+    return log.seek_time(parse_store_time(asked.start_time)) if asked.start_time is not None else asked.seq
 
 
 def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
@@ -72,8 +72,7 @@ def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
     seq = _first_seq(log, asked)
     if seq:
         return log.get(seq) if seq <= log.committed_seq else None
-    last = log.last(encode(asked.last_by_subj))
-    return log.get(last) if last else None
+    return find_last(log, asked.last_by_subj)
 
 
 async def find_next(log: Log, seq: int, subject: str) -> Stored | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.engine.log import Log
+from headrace.engine.readings import Stored
 from headrace.streams.config import Wire
 from headrace.streams.wire_types import Int, Time, Uint64, always
+from headrace.subjects.grammar import FULL_WILDCARD, encode
 
 
 class MessageGetRequest(Wire):
@@ -51,6 +54,14 @@ class MessageGetRequest(Wire):
             or (has_time and self.last_by_subj)
             or (self.last_by_subj and self.next_by_subj)
         )
+
+
+def find_last(log: Log, pattern: str) -> Stored | None:
+    """The last message of a subject, or of all that match.
+
+    Of everything, it is the one with the last sequence: as in nats-server there is none if that was deleted.
+    """
+    return log.get(log.last_seq if pattern == FULL_WILDCARD else log.last(encode(pattern)))
 
 
 class MessageDeleteRequest(Wire):

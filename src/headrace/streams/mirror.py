@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import parse_time
+from headrace.streams.formats import parse_store_time
 from headrace.streams.origin import Origin, first_to_read
 from headrace.streams.publication import Duplicate, Publication
 
@@ -62,7 +62,7 @@ class Mirror:
             if config.opt_start_seq:
                 wanted = config.opt_start_seq
             elif config.opt_start_time is not None:
-                wanted = origin.log.seek_time(parse_time(config.opt_start_time))
+                wanted = origin.log.seek_time(parse_store_time(config.opt_start_time))
         start = max(first_to_read(origin, wanted), log.last_seq + 1)
         if start > log.last_seq + 1:
             log.skip(start)

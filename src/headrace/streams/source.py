@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import format_time, parse_time
+from headrace.streams.formats import format_time, parse_store_time
 from headrace.streams.origin import Origin, first_to_read
 from headrace.streams.publication import Duplicate, Publication
 from headrace.streams.source_positions import Position, Positions
@@ -87,7 +87,7 @@ class Source:
         if config.opt_start_seq:
             return config.opt_start_seq
         if config.opt_start_time is not None:
-            return origin.log.seek_time(max(parse_time(config.opt_start_time), log.last_time))
+            return origin.log.seek_time(max(parse_store_time(config.opt_start_time), log.last_time))
         if log.first_seq > 1 and log.last_time and not was_read:
             return origin.log.seek_time(log.last_time)
         return 1

@@ -22,6 +22,7 @@ import msgspec
 
 from headrace.engine.log import Log
 from headrace.engine.stream_sink import StreamSink
+from headrace.streams.answers import encode_error
 from headrace.streams.config import StreamConfig
 from headrace.streams.consumer import Consumer
 from headrace.streams.direct_get import DirectGet
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 ERASE_SECONDS = 2.0
 """Between two tries to overwrite the text of a deleted message."""
+NO_MEMORY = "out of memory"
 STEP_MESSAGES = 200
 """To look at in Python in one step; about a millisecond."""
 
@@ -215,6 +217,11 @@ class Stream:
 
     def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         self.ingest.on_publish(subject, reply, headers, payload)
+
+    def on_no_memory(self, reply: bytes) -> None:
+        """A message could not be taken at all."""
+        error = api_error("stream_store_failed", err=NO_MEMORY)
+        self.sink.answer(reply, encode_error(self.name, error))
 
     def on_store_failure(self, reply: bytes, failure: str) -> None:
         """A message is not on disk: its publisher must not believe it."""

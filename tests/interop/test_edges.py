@@ -1,0 +1,57 @@
+"""The whole JetStream API at its edges (see edges.py): answered, and as nats-server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.edges import all_sessions
+from tests.interop.replay import Stage, Transcript
+from tests.interop.session import Session
+from tests.interop.show import differences
+
+SAMPLE = [
+    session
+    for session in all_sessions()
+    if session.name.endswith(("reading", "publishes", "consumer_requests"))
+    or session.name in ("js_edges_memory_no_tail_changes", "js_edges_memory_holes_consumers")
+    or session.name in ("js_edges_memory_stream_configs", "js_edges_consumer_configs")
+]
+REST = [session for session in all_sessions() if session.name not in {other.name for other in SAMPLE}]
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with Stage() as running:
+        yield running
+
+
+def silent_steps(transcript: Transcript) -> list[bytes]:
+    """What was asked for and not answered."""
+    return [
+        scene.step.data
+        for scene in transcript
+        if scene.step.action == "expect" and not any(answer.received for answer in scene.answers)
+    ]
+
+
+def check(stage: Stage, session: Session) -> None:
+    """Once more if they differ: in nats-server a pull may overtake the message that it should find."""
+    reference, ours = stage.compare(session)
+    if reference != ours:
+        reference, ours = stage.compare(session)
+    assert silent_steps(ours) == []
+    if reference != ours:
+        pytest.fail(f"{session.name} is answered differently\n{differences(reference, ours)}", pytrace=False)
+
+
+@pytest.mark.parametrize("session", SAMPLE, ids=lambda session: session.name)
+def test_every_request_is_answered_like_nats_server(stage: Stage, session: Session) -> None:
+    check(stage, session)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("session", REST, ids=lambda session: session.name)
+def test_every_other_request_is_too(stage: Stage, session: Session) -> None:
+    check(stage, session)
