@@ -70,6 +70,8 @@ class JetStream:
         self.client = InternalClient(broker.hub, broker.interest, broker.on_bug)
         self.committer = Committer(sync_interval=options.sync_interval)
         self.streams: dict[str, Stream] = {}
+        self.changing_streams = asyncio.Lock()
+        """Held from the check whether a stream may have what it wants until it has it: see stream_api."""
         self.account = Account(
             self.streams,
             name=options.account,
