@@ -64,7 +64,7 @@ def proxy_to(port: int) -> Iterator[Proxy]:
 
 def test_a_partitioned_client_is_stale_and_its_acknowledged_messages_are_there(tmp_path: Path) -> None:
     record = Record()
-    config = "ping_interval: 500ms\nping_max: 2\n"
+    config = "ping_interval: 1s\nping_max: 2\n"
     with (
         running_server("headrace", config, ["-js", "-sd", str(tmp_path)]) as server,
         proxy_to(server.port) as proxy,
@@ -84,7 +84,7 @@ def test_a_partitioned_client_is_stale_and_its_acknowledged_messages_are_there(t
         proxy.close()
         publishing.join(PATIENCE_SECONDS)
         check(record, stored_messages(server.port))
-    print(f"partitioned: stale after {took:.1f} s, where (2 + 1) x 0.5 s are allowed; {bystander.describe()}")
+    print(f"partitioned: stale after {took:.1f} s, where (2 + 1) x 1 s are allowed; {bystander.describe()}")
 
 
 def test_a_half_open_client_hears_as_many_pings_as_are_allowed() -> None:
@@ -104,7 +104,7 @@ def test_a_half_open_client_hears_as_many_pings_as_are_allowed() -> None:
 def test_a_receiver_that_does_not_read_costs_no_more_than_its_limit() -> None:
     """It is closed, the memory it took is bounded, and whoever reads gets everything."""
     limit, count, payload = 16 * MIB, 2000, bytes(64 * 1024)
-    config = f"max_pending: {limit}\nwrite_deadline: 1s\n"
+    config = f"max_pending: {limit}\nwrite_deadline: 5s\n"
     with (
         running_server("headrace", config) as server,
         Connection(server.port) as reader,

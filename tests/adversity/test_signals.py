@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.adversity.recorder import Connection, Record, check, create_stream, stored_messages
+from tests.adversity.watch import Bystander
 from tests.servers import Server, running_server
 
 BROKEN = (
@@ -44,9 +45,8 @@ def stand_still(tmp_path: Path, seconds: float) -> None:
             time.sleep(seconds)
             server.process.send_signal(signal.SIGCONT)
 
-        with Connection(server.port) as bystander:
+        with Bystander(server.port):  # it answers the server's pings
             publish_during(server, record, stop_and_continue)
-            bystander.ping()
         assert len(record.acknowledged) == 30_000
         assert "Stale Connection" not in server.log()
         check(record, stored_messages(server.port))

@@ -10,10 +10,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.adversity.preload import compile_library
 from tests.adversity.recorder import Connection, Record, check, create_stream, stored_messages
 from tests.servers import running_server
 
 PATIENCE_SECONDS = 60.0
+
+HANGING_DISK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+/* While the file DISK_HANGS_WHILE exists, nothing can be synced. */
+static void wait_for_disk(void) {
+    const char *path = getenv("DISK_HANGS_WHILE");
+    while (path && access(path, F_OK) == 0) usleep(1000);
+}
+int fsync(int fd) {
+    wait_for_disk();
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
+}
+int fdatasync(int fd) {
+    wait_for_disk();
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+"""
 
 STUCK_SERVER = """
 import asyncio, collections, itertools, os, signal, sys, time
@@ -86,6 +107,38 @@ def test_a_server_that_is_stuck_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "The server did not stop in time and is ended now" in log
     assert what in log or what == "stuck_thread"
     assert "Thread 0x" in log  # what every thread was doing
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(1, 1), (60, 0)], ids=["for ever", "for a while"])
+def test_a_disk_that_hangs_delays_the_end_but_does_not_prevent_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, code: int
+) -> None:
+    hangs, script, record = tmp_path / "hangs", tmp_path / "stuck.py", Record()
+    script.write_text(STUCK_SERVER)
+    monkeypatch.setenv("HEADRACE_SERVER", f"{sys.executable} {script} {seconds}")
+    monkeypatch.setenv("LD_PRELOAD", str(compile_library(tmp_path, "disk", HANGING_DISK)))
+    monkeypatch.setenv("DISK_HANGS_WHILE", str(hangs))
+    flags = ["-js", "-sd", str(tmp_path / "store")]
+    with running_server("headrace", flags=flags) as server:
+        create_stream(server.port)
+        record.publish(server.port, count=100)
+        with Connection(server.port) as connection:
+            hangs.touch()
+            connection.send(b"SUB acks 1\r\nPUB crash.1 acks 4\r\n0 la\r\n")
+            connection.ping()
+            server.process.send_signal(signal.SIGTERM)
+            while "Initiating Shutdown" not in server.log():
+                time.sleep(0.01)
+            if code == 0:
+                hangs.unlink()
+            assert server.process.wait(PATIENCE_SECONDS) == code
+        log = server.log()
+    hangs.unlink(missing_ok=True)
+    monkeypatch.delenv("HEADRACE_SERVER")
+    with running_server("headrace", flags=flags) as server:
+        check(record, {seq: body for seq, body in stored_messages(server.port).items() if seq <= 100})
+    assert ("did not stop in time" in log) == (code == 1)
+    print(f"a disk that hangs: exit code {code}, {len(record.acknowledged)} acknowledged, 0 lost")
 
 
 def test_a_server_that_stops_in_time_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

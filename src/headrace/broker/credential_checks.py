@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 WORKERS = min(4, max(2, (os.cpu_count() or 1) // 2))
-WORKER_NICENESS = 10
+WORKER_NICENESS = 5
 MAX_WAITING = 1000
 
 

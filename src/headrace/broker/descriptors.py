@@ -40,7 +40,7 @@ class DescriptorReserve:
         if now - self._complained_at > COMPLAINT_SECONDS:
             self._complained_at = now
             self._log.error(
-                f"Clients are refused: the process may open {limit} files, and the last {reserved} of them are"
-                " reserved for streams. Raise the limit (ulimit -n)"
+                f"Clients are refused: the process may open {limit} files, and the last {reserved} of them"
+                " are reserved for streams. Raise the limit (ulimit -n)"
             )
         return False
