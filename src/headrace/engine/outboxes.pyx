@@ -340,7 +340,8 @@ cdef class Outboxes:
             buffer = <char *> PyMem_Malloc(POOLED_BACKLOG)
             if buffer == NULL:
                 raise MemoryError
-        memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
+        if used:                   # else it may have no backlog so far, and memcpy() takes no NULL
+            memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
         PyMem_Free(receiver.backlog)
         receiver.backlog = buffer
         receiver.backlog_head = 0
