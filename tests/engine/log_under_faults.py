@@ -24,7 +24,7 @@ SEGMENT = 4096
 
 
 def faults() -> ctypes.CDLL:
-    return ctypes.CDLL(os.environ["LD_PRELOAD"])
+    return ctypes.CDLL(os.environ["LD_PRELOAD"].split()[-1])  # behind the sanitizers, if there are any
 
 
 def payload(seq: int) -> bytes:

@@ -33,7 +33,9 @@ def command(scenario: str, directory: Path) -> list[str]:
 
 
 def environment(library: Path | None = None) -> dict[str, str]:
-    preload = {"LD_PRELOAD": str(library)} if library else {}
+    # Behind the sanitizers, if there are any: they have to come first.
+    libraries = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
+    preload = {"LD_PRELOAD": libraries} if library else {}
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE.parents[1])]), **preload}
 
 
