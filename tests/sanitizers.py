@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitized"
 REPORTS = BUILD / "reports"
 WATCHED = "HEADRACE_SANITIZER_REPORTS"
+PATIENCE = 20 if WATCHED in os.environ else 1
+"""How many times longer than usual a process that a test started may take."""
 OPTIONS = (
     "abort_on_error=1",
     "exitcode=0",  # of a process that only leaked

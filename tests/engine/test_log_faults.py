@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.log_under_faults import check_recovered
+from tests.sanitizers import PATIENCE
 
 HERE = Path(__file__).parent
 KILLS = 10
@@ -57,7 +58,7 @@ def test_the_log_survives(scenario: str, library: Path, quick_path: Path) -> Non
         env=environment(library),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=50 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)
@@ -76,7 +77,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=50 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)
