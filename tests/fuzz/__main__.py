@@ -30,6 +30,7 @@ PURE_PYTHON = ("configuration", "requests")  # faster where nobody watches compi
 MOST_SECONDS = 20  # for one input, which takes less than a millisecond; the machine may be busy
 MOST_MEGABYTES = 2048
 RUNS = 10_000_000
+FEWER_RUNS = {"api": 1_000_000}  # each is a whole session with a server
 COVERAGE = re.compile(r"cov: (\d+) ft: (\d+)")
 
 
@@ -150,7 +151,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="all of them if none is named")
     parser.add_argument("--input", help="run this file, and nothing else")
     parser.add_argument("--merge", action="store_true", help="take over what was found into the corpus")
-    parser.add_argument("--runs", type=int, default=RUNS, help="inputs for each")
+    parser.add_argument("--runs", type=int, help=f"inputs for each; {RUNS:,} of most, {FEWER_RUNS}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plain", action="store_true", help="with the installed engine")
     options = parser.parse_args()
@@ -160,7 +161,8 @@ def main() -> int:
         return max(merge(name) for name in options.names or NAMES)
     failed = 0
     for name in options.names or NAMES:
-        result = run(name, options.runs, options.seed, plain=options.plain, keep=True)
+        runs = options.runs or FEWER_RUNS.get(name, RUNS)
+        result = run(name, runs, options.seed, plain=options.plain, keep=True)
         edges, features = result.coverage
         speed = result.inputs / max(result.seconds, 0.001)
         print(
