@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 DEBUG  := build/debug
+SANITIZED := build/sanitized
+FUZZ   := build/fuzz/engine
+SOURCES := $(shell find src -name '*.py')
 ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
 READY  := $(VENV)/.ready
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
@@ -12,7 +15,7 @@ TOGETHER := -n 2 --dist loadfile
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long test-debug lint format bench bench-long clean
+.PHONY: help demo test test-long test-debug test-sanitized fuzz lint format bench bench-long clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
@@ -29,6 +32,18 @@ $(DEBUG)/.ready: $(READY) $(ENGINE)
 	@HEADRACE_ENGINE_DEBUG=1 $(BIN)/python -m pip install -q --no-deps --target $(DEBUG) .
 	@touch $@
 
+# And again with AddressSanitizer and UndefinedBehaviorSanitizer; the rest of the package is beside it.
+$(SANITIZED)/.ready: $(READY) $(ENGINE) $(SOURCES)
+	@rm -rf $(SANITIZED)
+	@HEADRACE_ENGINE_SANITIZE=1 $(BIN)/python -m pip install -q --no-deps --target $(SANITIZED) .
+	@touch $@
+
+# With both, and with counters that tell libFuzzer what an input reached.
+$(FUZZ)/.ready: $(READY) $(ENGINE) $(SOURCES) tests/fuzz/trace.h
+	@rm -rf $(FUZZ)
+	@HEADRACE_ENGINE_FUZZ=1 $(BIN)/python -m pip install -q --no-deps --target $(FUZZ) .
+	@touch $@
+
 demo: $(READY)  ## orders through server and Spark into tables, a kill in the middle, and a reconciliation
 	@$(BIN)/python -m examples.demo
 
@@ -38,8 +53,17 @@ test: $(READY) test-debug  ## all tests that CI runs
 test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
 	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) tests/engine
 
-test-long: $(READY)  ## the tests that run for minutes
+test-sanitized: $(READY)  ## the tests of engine, streams and faults under the sanitizers of memory and undefined behavior
+	@$(BIN)/python -m tests.sanitizers --check
+	@$(MAKE) --no-print-directory $(SANITIZED)/.ready
+	$(BIN)/python -m tests.sanitizers $(TOGETHER) tests/engine tests/adversity tests/streams
+
+test-long: $(READY) $(FUZZ)/.ready  ## the tests that run for minutes, and the fuzzers for hours
 	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m tests.fuzz
+
+fuzz: $(READY) $(FUZZ)/.ready  ## the fuzzers alone: FUZZERS="protocol client" RUNS=100000 for some of them, and less
+	$(BIN)/python -m tests.fuzz $(FUZZERS) $(if $(RUNS),--runs $(RUNS))
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 Three environment variables ask for another build than the fast one:
 
     HEADRACE_ENGINE_DEBUG=1      bounds checks, line tracing and internal asserts (`make test-debug`)
-    HEADRACE_ENGINE_SANITIZE=1   AddressSanitizer, UndefinedBehaviorSanitizer and asserts (`make test-sanitized`)
+    HEADRACE_ENGINE_SANITIZE=1   AddressSanitizer, UndefinedBehaviorSanitizer, asserts (`make test-sanitized`)
     HEADRACE_ENGINE_FUZZ=1       the same, and it tells a fuzzer which code an input reached (`make fuzz`)
 """
 
@@ -20,7 +20,7 @@ ENGINE = Path("src/headrace/engine")
 
 @dataclass(frozen=True)
 class Build:
-    """How the engine is compiled, and where what is made on the way goes: nothing of one build may serve another."""
+    """How the engine is compiled, and where what is made on the way goes: builds share nothing."""
 
     directory: str
     compile_arguments: list[str]
@@ -39,8 +39,15 @@ BUILDS = {
     "debug": Build(
         "build/base-debug", ["-O0", "-g0", "-UNDEBUG"], [("CYTHON_TRACE_NOGIL", "1")], checks=True
     ),
-    "sanitize": Build("build/base-sanitized", SANITIZE.split(), [], ("-fsanitize=address,undefined",)),
-    # Not linked to a runtime of the sanitizers: it gets the fuzzer's.
+    # What is undefined traps, and AddressSanitizer reports the signal. GCC's library for messages is not
+    # used: it can only write to stderr, which tests capture.
+    "sanitize": Build(
+        "build/base-sanitized",
+        [*SANITIZE.split(), "-fsanitize-undefined-trap-on-error"],
+        [],
+        ("-fsanitize=address",),
+    ),
+    # Not linked to a runtime of the sanitizers: it gets the fuzzer's, which has both.
     "fuzz": Build("build/base-fuzz", f"{SANITIZE} {COVERAGE}".split(), [], is_numbered=True),
 }
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests import sanitizers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +17,15 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: else one of two processes has nothing to do at the end."""
     items.sort(key=lambda item: not {"spark", "demo"} & set(item.path.parts))
+
+
+@pytest.fixture(autouse=sanitizers.WATCHED in os.environ)
+def unseen_reports() -> Iterator[None]:
+    """Under `make test-sanitized`: no process may be reported while a test runs."""
+    before = sanitizers.reports()
+    yield
+    for name in sanitizers.reports().keys() - before.keys():
+        pytest.fail(sanitizers.reports()[name], pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.engine.fault_library import compile_library
 from tests.engine.log_under_faults import check_recovered
+from tests.sanitizers import PATIENCE
 
 HERE = Path(__file__).parent
 KILLS = 10
@@ -27,7 +28,9 @@ def command(scenario: str, directory: Path) -> list[str]:
 
 
 def environment(library: Path | None = None) -> dict[str, str]:
-    preload = {"LD_PRELOAD": str(library)} if library else {}
+    # Behind the sanitizers, if there are any: they have to come first.
+    libraries = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
+    preload = {"LD_PRELOAD": libraries} if library else {}
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE.parents[1])]), **preload}
 
 
@@ -49,7 +52,7 @@ def test_the_log_survives(scenario: str, library: Path, quick_path: Path) -> Non
         env=environment(library),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=50 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)
@@ -68,7 +71,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=50 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)

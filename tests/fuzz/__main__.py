@@ -1,7 +1,8 @@
 """Runs fuzzers, each in a process of its own: python -m tests.fuzz [NAME ...] [--runs N] [--seed N] [--plain]
 
-With the fuzz build of the engine (`make fuzz`) libFuzzer sees which compiled code an input reaches, and AddressSanitizer
-and UndefinedBehaviorSanitizer watch it. With --plain the installed engine is used, and only Python code is seen.
+With the fuzz build of the engine (`make fuzz`) libFuzzer sees which compiled code an input reaches, and
+AddressSanitizer and UndefinedBehaviorSanitizer watch it. With --plain the installed engine is used, and
+only Python code is seen.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,9 +26,11 @@ ENGINE = BUILT / "engine"
 CORPUS = HERE / "corpus"
 NAMES = tuple(sorted(file.stem for file in (HERE / "targets").glob("[a-z]*.py")))
 LONGEST = {"protocol": 1500, "client": 1500, "segments": 4000, "configuration": 800, "requests": 800}
+PURE_PYTHON = ("configuration", "requests")  # faster where nobody watches compiled code
 MOST_SECONDS = 20  # for one input, which takes less than a millisecond; the machine may be busy
 MOST_MEGABYTES = 2048
 RUNS = 10_000_000
+FEWER_RUNS = {"api": 1_000_000}  # each is a whole session with a server
 COVERAGE = re.compile(r"cov: (\d+) ft: (\d+)")
 
 
@@ -54,7 +58,7 @@ def environment(*, plain: bool) -> dict[str, str]:
         **variables,
         "PYTHONPATH": f"{ENGINE}{os.pathsep}{ROOT}",
         "LD_PRELOAD": " ".join(map(str, preloaded)),
-        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8:allocator_may_return_null=1:handle_segv=1:abort_on_error=1",
+        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=8:allocator_may_return_null=1:abort_on_error=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
     }
 
@@ -85,6 +89,7 @@ def run(name: str, runs: int, seed: int, *, plain: bool, keep: bool) -> Result:
     """Run one fuzzer to its end; its output goes to build/fuzz/NAME.log."""
     BUILT.mkdir(parents=True, exist_ok=True)
     output = BUILT / f"{name}{'-plain' if plain else ''}.log"
+    plain = plain or name in PURE_PYTHON
     started = time.monotonic()
     with ExitStack() as stack:
         if keep:
@@ -114,16 +119,50 @@ def run(name: str, runs: int, seed: int, *, plain: bool, keep: bool) -> Result:
     )
 
 
+def show(name: str, file: str, *, plain: bool) -> int:
+    """One input again."""
+    drive = [sys.executable, "-m", "tests.fuzz.drive", name, file]
+    return subprocess.run(drive, env=environment(plain=plain), cwd=ROOT, check=False).returncode
+
+
+def merge(name: str) -> int:
+    """Make the corpus as small as what it reaches allows, with what long runs have found since."""
+    with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as directory:
+        found = [str(place) for place in (CORPUS / name, BUILT / "corpus" / name) if place.is_dir()]
+        drive = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.drive",
+            name,
+            "-merge=1",
+            f"-max_len={LONGEST.get(name, 400)}",
+        ]
+        result = subprocess.run(
+            [*drive, directory, *found], env=environment(plain=False), cwd=ROOT, check=False
+        )
+        if result.returncode == 0:
+            shutil.rmtree(CORPUS / name)
+            shutil.copytree(directory, CORPUS / name)
+    return result.returncode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="all of them if none is named")
-    parser.add_argument("--runs", type=int, default=RUNS, help="inputs for each")
+    parser.add_argument("--input", help="run this file, and nothing else")
+    parser.add_argument("--merge", action="store_true", help="take over what was found into the corpus")
+    parser.add_argument("--runs", type=int, help=f"inputs for each; {RUNS:,} of most, {FEWER_RUNS}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plain", action="store_true", help="with the installed engine")
     options = parser.parse_args()
+    if options.input:
+        return show(options.names[0], options.input, plain=options.plain)
+    if options.merge:
+        return max(merge(name) for name in options.names or NAMES)
     failed = 0
     for name in options.names or NAMES:
-        result = run(name, options.runs, options.seed, plain=options.plain, keep=True)
+        runs = options.runs or FEWER_RUNS.get(name, RUNS)
+        result = run(name, runs, options.seed, plain=options.plain, keep=True)
         edges, features = result.coverage
         speed = result.inputs / max(result.seconds, 0.001)
         print(

@@ -1,16 +1,22 @@
 """Runs one fuzzer in this process: python -m tests.fuzz.drive NAME [options of libFuzzer] [corpus ...]
 
-Started by tests/fuzz/__main__.py, which prepares the environment. Python code is instrumented here, as it is imported;
-compiled code was instrumented when it was built.
+Started by tests/fuzz/__main__.py, which prepares the environment. Python code is instrumented here, as it
+is imported; compiled code was instrumented when it was built.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import os
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import atheris
+
+FAILED = 77  # as libFuzzer has it
 
 
 def load(name: str) -> Callable[[bytes], None]:
@@ -21,6 +27,30 @@ def load(name: str) -> Callable[[bytes], None]:
     return check
 
 
+def reporting(check: Callable[[bytes], None], prefix: str) -> Callable[[bytes], None]:
+    """The check, with an input that fails saved as libFuzzer saves one that crashes.
+
+    Left to atheris, Python ends first, and then a report is written that takes longer than libFuzzer's alarm.
+    """
+
+    def guarded(data: bytes) -> None:
+        try:
+            check(data)
+        except BaseException:
+            path = Path(f"{prefix}crash-{hashlib.sha1(data).hexdigest()}")
+            path.write_bytes(data)
+            traceback.print_exc()
+            print(f"input: {data!r}\nTest unit written to {path}", file=sys.stderr, flush=True)
+            os._exit(FAILED)
+
+    return guarded
+
+
+def prefix_of(arguments: list[str]) -> str:
+    return next((word.partition("=")[2] for word in arguments if word.startswith("-artifact_prefix=")), "")
+
+
 if __name__ == "__main__":
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], load(sys.argv[1]))
+    name, *arguments = sys.argv[1:]
+    atheris.Setup([sys.argv[0], *arguments], reporting(load(name), prefix_of(arguments)))
     atheris.Fuzz()

@@ -88,3 +88,21 @@ def _without_ids(body: dict[str, Any]) -> dict[str, Any]:
         kept["client"] = {key: value for key, value in kept["client"].items() if key not in volatile}
         kept["response"] = normalise(json.loads(kept["response"]))
     return kept
+
+
+NO_TEXT = b'{"no_wait":true,"x":"JS\xc1"}'
+TOO_DEEP = b'{"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+
+
+@pytest.mark.parametrize("body", [NO_TEXT, TOO_DEEP], ids=["no UTF-8", "too deep"])
+async def test_bodies_that_no_json_reader_likes_are_answered(peers: Peers, body: bytes) -> None:
+    """They were internal errors: msgspec has no error of its own for what is no UTF-8, or nested too deep."""
+    await peers.ask("STREAM.CREATE.A", {"name": "A"})
+    await peers.ask("CONSUMER.CREATE.A.c", {"stream_name": "A", "config": {"durable_name": "c"}})
+    for subject in ("CONSUMER.INFO.A.c", "STREAM.INFO.A", "STREAM.NAMES", "CONSUMER.MSG.NEXT.A.c"):
+        answers = []
+        for client in (peers.real, peers.ours):
+            message = await client.request(API + subject, body, timeout=5)
+            answers.append((message.headers, b'"error"' in message.data))
+            assert b"internal error" not in message.data
+        assert answers[0] == answers[1], subject

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace.client.errors import STREAM_NOT_FOUND, ApiError, ProtocolError, StreamNotFound
+from headrace.errors import UNREADABLE_JSON
 
 PREFIX = "$JS.API"
 
@@ -111,7 +112,7 @@ def decode(payload: bytes, kind: type[Answer], what: str) -> Answer:
         if failure:
             raise _api_error(failure, what)
         return msgspec.json.decode(payload, type=kind)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE_JSON as error:
         raise ProtocolError(f"{what}: the server's answer makes no sense: {error}") from None
 
 

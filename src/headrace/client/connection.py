@@ -20,6 +20,7 @@ from headrace.client.addresses import Address, parse_url
 from headrace.client.errors import ConnectionFailed, NoResponders, ProtocolError, RequestTimeout, UsageError
 from headrace.client.status import NO_RESPONDERS, parse_status
 from headrace.engine.frames import BadFrame, ConnectionEnded, Event, Frames
+from headrace.errors import UNREADABLE_JSON
 
 REQUEST_SID = 1
 WRITE_SECONDS = 30.0
@@ -174,7 +175,7 @@ class Connection:
         try:
             said = msgspec.json.decode(info, type=ServerInfo)
             neighbours = [parse_url(url) for url in said.connect_urls or []]
-        except (msgspec.MsgspecError, UsageError) as error:
+        except (*UNREADABLE_JSON, UsageError) as error:
             raise BadFrame(f"an INFO that makes no sense: {error}") from None
         if said.tls_required:
             raise Refused(f"the server at {self.address} wants TLS; this client has none")

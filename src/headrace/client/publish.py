@@ -21,6 +21,7 @@ from headrace.client.status import NO_RESPONDERS, parse_status
 from headrace.engine.flight import Flight
 from headrace.engine.frames import BadFrame, ConnectionEnded, Event
 from headrace.engine.outgoing import BadRow, Outgoing
+from headrace.errors import UNREADABLE_JSON
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +177,7 @@ class Publisher:
             )
         try:
             answer = msgspec.json.decode(payload, type=PublishAnswer)
-        except msgspec.MsgspecError:
+        except UNREADABLE_JSON:
             return PublishFailed(
                 f"the answer to a message to {subject} is no acknowledgement: {payload[:60]!r}"
             )

@@ -9,8 +9,9 @@ from headrace.engine.message_ids cimport MessageIds
 from headrace.engine.sinks cimport Sink
 from headrace.engine.windows cimport Window
 
-cdef struct Answer:
-    # One answer that waits for the disk: the reply subject, then the body, behind this head.
+cdef packed struct Answer:
+    # One answer that waits for the disk: the reply subject, then the body, behind this head. Packed, because the next one
+    # begins wherever this one ends.
     uint64_t seq                   # the message that it acknowledges; 0: the body says it all
     uint32_t reply_length
     uint32_t body_length

@@ -26,6 +26,7 @@ import msgspec
 
 from headrace.broker.internal import InternalClient
 from headrace.engine.sinks import InboxMessage
+from headrace.errors import UNREADABLE_JSON
 from headrace.logs import Log
 from headrace.streams import headers
 from headrace.streams.account import Account
@@ -68,7 +69,7 @@ class Request(msgspec.Struct):
             return True
         try:
             return bool(msgspec.json.decode(self.payload) == {})
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE_JSON:
             return False
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from headrace.errors import UNREADABLE_JSON
 from headrace.streams import consumer_state, files
 from headrace.streams.advisories import random_id
 from headrace.streams.config import ConsumerConfig
@@ -78,7 +79,7 @@ def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
         try:
             body = files.read_checked(os.path.join(directory, files.META))
             meta = msgspec.json.decode(body, type=ConsumerMeta)
-        except (StoreError, msgspec.MsgspecError) as error:
+        except (StoreError, *UNREADABLE_JSON) as error:
             problems.append(f"consumer {name!r} is left alone: {error}")
             continue
         recovered.append(_load_state(meta, os.path.join(directory, STATE)))

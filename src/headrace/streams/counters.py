@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headrace.errors import UNREADABLE_JSON
 from headrace.streams import headers
 from headrace.streams.big_numbers import format_number, parse_number
 from headrace.streams.errors import api_error
@@ -72,7 +73,7 @@ def read_total(log: Log, subject: bytes) -> Total:
     if sources:
         try:
             total.sources = _SOURCES.decode(sources)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE_JSON:
             raise api_error("message_counter_broken") from None
     return total
 
@@ -100,7 +101,7 @@ def read_value(payload: bytes) -> str:
     """The sum as the acknowledgement shows it."""
     try:
         return _VALUE.decode(payload).val
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE_JSON:
         return ""
 
 
@@ -117,6 +118,6 @@ def _difference(publication: Publication, origin: str, sources: Sources) -> int:
 def _value(payload: bytes) -> int:
     try:
         text = _VALUE.decode(payload).val
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE_JSON:
         raise api_error("message_counter_broken") from None
     return parse_number(text.encode()) or 0

@@ -19,6 +19,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
 from headrace.config.options import NATS_VERSION, Options
 from headrace.engine.committer import Committer
+from headrace.errors import UNREADABLE_JSON
 from headrace.logs import Log
 from headrace.streams import formats
 from headrace.streams.account import NANOSECONDS, Account
@@ -176,7 +177,7 @@ class JetStream:
             meta = msgspec.json.decode(read_checked(os.path.join(directory, META)), type=StreamMeta)
             if meta.config.name != name:
                 raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
-        except (StoreError, msgspec.MsgspecError) as error:
+        except (StoreError, *UNREADABLE_JSON) as error:
             if is_leftover(directory):
                 return  # the server was killed before this stream existed
             self.log.error(f"Stream {name!r} is not available and its files are left alone: {error}")

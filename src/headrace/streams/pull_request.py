@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from headrace.config.durations import format_duration
+from headrace.errors import UNREADABLE_JSON
 from headrace.streams.config import ConsumerConfig, Wire
 from headrace.streams.consumer_json import PREFIX, unmarshal
 from headrace.streams.errors import ApiError
@@ -110,7 +111,7 @@ def _decode(text: bytes) -> PullBody:
         body = _DECODER.decode(text)
         if _fits(body):
             return body
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         pass  # what msgspec refuses, Go may take; if not, it has an own way to say so
     try:
         return unmarshal(text, PullBody)

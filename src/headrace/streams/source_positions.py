@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headrace.engine.filters import Filter
+from headrace.errors import UNREADABLE_JSON
 from headrace.streams import headers
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Positions:
         try:
             with open(self._path, "rb") as file:
                 return msgspec.json.decode(file.read(), type=_File)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNREADABLE_JSON):
             return None
 
     def _search_backwards(self, wanted: set[str]) -> None:

@@ -1,17 +1,20 @@
-"""What a server sends to our client: rows of a stream into columns, acknowledgements; and columns into frames.
+"""What a server sends to our client: rows of a stream into columns, acknowledgements; and columns into
+frames.
 
     byte 0    bits 0 and 1: which of the three; the others: options
     byte 1    how the rest is cut
     rest      what the server sends, or the buffers of an Arrow array
 
-Right is: rows, other frames and errors are the same however the bytes are cut; only BadFrame is raised; offsets rise and
-end where the data ends, and text is UTF-8, so that Arrow may have it; what is encoded can be read again.
+Right is: rows, other frames and errors are the same however the bytes are cut; only BadFrame is raised;
+offsets rise and end where the data ends, and text is UTF-8, so that Arrow may have it; what is encoded can
+be read again.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+from itertools import pairwise
 from typing import Any
 
 from headrace.engine.columns import Columns
@@ -52,6 +55,7 @@ def read_rows(pieces: list[bytes], options: int) -> list[tuple[Any, ...]]:
     for piece in pieces:
         frames.feed(piece)
         while True:
+            seen_before = columns.last_seq
             try:
                 event = columns.read(frames, 0.0)
             except BadFrame:
@@ -62,9 +66,7 @@ def read_rows(pieces: list[bytes], options: int) -> list[tuple[Any, ...]]:
                     return found
             elif event is not None:
                 found.append(seen(event))
-            elif columns.pending == 0:
-                columns.pending = -1
-            else:
+            elif columns.last_seq == seen_before:
                 break
     return [*found, batch(columns)]
 
@@ -78,7 +80,7 @@ def batch(columns: Columns) -> tuple[Any, ...]:
         assert list(offsets) == sorted(offsets)
         assert (offsets[0], offsets[-1]) == (0, len(parts[part + 1]))
         if part in TEXT_PARTS:
-            for start, end in zip(offsets, offsets[1:], strict=False):
+            for start, end in pairwise(offsets):
                 parts[part + 1][start:end].decode()
     assert len(parts[9]) == len(parts[10]) == 8 * rows
     return rows, header_count, *parts
@@ -133,7 +135,6 @@ def receive() -> bytes:
 
 
 def check_acknowledgements(data: bytes, options: int, seed: int) -> None:
-    # Whether the window opens before or after another answer changes what may be acknowledged: rows 0 to 3 only.
     assert settle([data], options)[0] == settle(cut(data, seed), options)[0]
 
 

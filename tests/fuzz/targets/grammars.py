@@ -3,7 +3,8 @@
     byte 0    which of them
     rest      the text; where two are needed, a zero byte stands between them
 
-Right is: an error is of the family that the function declares, and what one function says fits to what another one says.
+Right is: an error is of the family that the function declares, and what one function says fits to what
+another one says.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def check_engine(subject: bytes, pattern: bytes, matches: bool) -> None:
 
 def check_transform(data: bytes) -> None:
     parts = [grammar.decode(part) for part in data.split(b"\0")]
-    source, destination, subject = (parts + ["", "", ""])[:3]
+    source, destination, subject = [*parts, "", "", ""][:3]
     try:
         check_mapping(source, destination)
     except TransformError as error:
@@ -92,7 +93,7 @@ def check_time(data: bytes) -> None:
     except (ValueError, OverflowError):
         return
     assert parse_time(normalise_time(text)) == time
-    if 0 <= time:
+    if time >= 0:
         assert parse_time(format_time(time)) == time
 
 

@@ -1,0 +1,130 @@
+"""Requests to the JetStream API of a server in this process, through the real dispatcher, and publishes in
+between.
+
+    input     up to MOST_STEPS steps, between bytes of 0xFF
+    step      byte 0: which request, or a publish; byte 1: which stream and consumer; rest: the body
+
+Each input begins with one stream S of three messages and one consumer c. Right is: every request is
+answered, and no answer is an internal error; a bug is reported nowhere; at the end the server still
+answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+
+import msgspec
+
+from headrace.broker.broker import Broker
+from headrace.broker.internal import InternalClient
+from headrace.config.options import Options
+from headrace.engine.sinks import InboxMessage
+from headrace.logs import Log, LogSettings
+from headrace.streams.jetstream import JetStream
+from headrace.streams.routes import ROUTES
+
+MOST_STEPS = 4
+PATIENCE_SECONDS = 15.0
+API = b"$JS.API."
+INBOX = b"_R.a"
+STREAMS = (b"S", b"S", b"S", b"T", b"no")
+CONSUMERS = (b"c", b"c", b"d", b"no")
+SUBJECTS = sorted(
+    [API + route.pattern.encode() for route in ROUTES]
+    + [API + b"DIRECT.GET.*", API + b"DIRECT.GET.*.s.a", b"s.a"]
+)
+PUBLISH = SUBJECTS.index(b"s.a")
+STREAM = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_direct": True, "allow_msg_ttl": True,
+          "allow_rollup_hdrs": True, "allow_msg_schedules": True, "allow_atomic": True}  # fmt: skip
+CONSUMER = {"stream_name": "S", "config": {"durable_name": "c", "ack_policy": "explicit"}}
+
+
+class Errors(Log):
+    """A log that goes nowhere, and keeps the errors."""
+
+    def __init__(self) -> None:
+        super().__init__(LogSettings(path=os.devnull))
+        self.errors: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.errors.append(text)
+
+
+class Room:
+    """The server: without listener and signals, with everything behind them."""
+
+    def __init__(self) -> None:
+        shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        options = Options(
+            port=-1,
+            jetstream=True,
+            store_dir=tempfile.mkdtemp(prefix="headrace-fuzz-", dir=shared),
+            jetstream_max_memory=1 << 30,
+            jetstream_max_store=1 << 30,
+        )
+        self.log = Errors()
+        self.broker = Broker(options, self.log)
+        self.jetstream = JetStream(options, self.broker, self.log)
+        self.client = InternalClient(self.broker.hub, self.broker.interest, self.broker.on_bug)
+        self.answer: asyncio.Future[InboxMessage] | None = None
+
+    async def start(self) -> None:
+        hub = self.broker.hub
+        asyncio.get_running_loop().add_reader(hub.fileno(), hub.poll)
+        self.jetstream.start()
+        self.client.subscribe(INBOX, self.on_answer)
+
+    def on_answer(self, message: InboxMessage) -> None:
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(message)
+
+    async def ask(self, subject: bytes, body: bytes, headers: bytes = b"") -> bytes:
+        """The first answer; b"" if nobody listens. Raises TimeoutError."""
+        self.answer = asyncio.get_running_loop().create_future()
+        if not self.client.publish(subject, body, reply=INBOX, headers=headers):
+            return b""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            payload: bytes = (await self.answer).payload
+        return payload
+
+    async def reset(self) -> None:
+        for name in list(self.jetstream.streams):
+            await self.ask(API + b"STREAM.DELETE." + name.encode(), b"")
+        await self.ask(API + b"STREAM.CREATE.S", msgspec.json.encode(STREAM))
+        for _ in range(3):
+            await self.ask(b"s.a", b"hello")
+        await self.ask(API + b"CONSUMER.CREATE.S.c", msgspec.json.encode(CONSUMER))
+        assert list(self.jetstream.streams) == ["S"], self.log.errors
+        assert list(self.jetstream.streams["S"].consumers) == ["c"], self.log.errors
+
+    async def step(self, step: bytes) -> None:
+        place, names, body = step[0] % len(SUBJECTS), step[1], step[2:]
+        if place == PUBLISH:
+            block, _, payload = body.partition(b"\0")
+            headers = b"NATS/1.0\r\n" + block + b"\r\n\r\n" if block else b""
+            answer = await self.ask(b"s.a", payload, headers)
+        else:
+            stream, consumer = STREAMS[names % len(STREAMS)], CONSUMERS[names // 16 % len(CONSUMERS)]
+            subject = SUBJECTS[place].replace(b"*", stream, 1).replace(b"*", consumer).replace(b">", b"s.a")
+            answer = await self.ask(subject, body)
+        assert b'"internal error"' not in answer, (answer, self.log.errors)
+
+    async def run(self, steps: list[bytes]) -> None:
+        self.log.errors.clear()
+        await self.reset()
+        for step in steps:
+            await self.step(step)
+        assert await self.ask(API + b"INFO", b"")
+        assert self.log.errors == []
+
+
+LOOP = asyncio.new_event_loop()
+ROOM = Room()
+LOOP.run_until_complete(ROOM.start())
+
+
+def check(data: bytes) -> None:
+    steps = [step for step in data.split(b"\xff")[:MOST_STEPS] if len(step) >= 2]
+    LOOP.run_until_complete(ROOM.run(steps))
