@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 DEBUG  := build/debug
 ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
 READY  := $(VENV)/.ready
+MINUTES ?= 5
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
 TOGETHER := -n 2 --dist loadfile
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long test-debug lint format bench bench-long clean
+.PHONY: help demo test test-long test-debug soak lint format bench bench-long clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
@@ -40,6 +41,9 @@ test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
 
 test-long: $(READY)  ## the tests that run for minutes
 	$(BIN)/python -m pytest -m long
+
+soak: $(READY)  ## kills, full disks and purges for MINUTES, with a checker and a page: build/soak/report.html
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .
