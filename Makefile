@@ -9,13 +9,14 @@ FUZZ   := build/fuzz/engine
 SOURCES := $(shell find src -name '*.py')
 ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
 READY  := $(VENV)/.ready
+MINUTES ?= 5
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
 TOGETHER := -n 2 --dist loadfile
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long test-debug test-sanitized fuzz lint format bench bench-long clean
+.PHONY: help demo test test-long test-debug test-sanitized fuzz soak lint format bench bench-long clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
@@ -64,6 +65,9 @@ test-long: $(READY) $(FUZZ)/.ready  ## the tests that run for minutes, and the f
 
 fuzz: $(READY) $(FUZZ)/.ready  ## the fuzzers alone: FUZZERS="protocol client" RUNS=100000 for some of them, and less
 	$(BIN)/python -m tests.fuzz $(FUZZERS) $(if $(RUNS),--runs $(RUNS))
+
+soak: $(READY)  ## kills, full disks and purges for MINUTES, with a checker and a page: build/soak/report.html
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

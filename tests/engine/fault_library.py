@@ -71,7 +71,7 @@ class Faults:
     """In a process with the library preloaded: see faults.c."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+        library = ctypes.CDLL(os.environ["LD_PRELOAD"].split()[-1])
         library.fault_arm.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int]
         library.fault_kill.argtypes = [ctypes.c_long]
         library.fault_count.restype = library.fault_hits.restype = ctypes.c_long

@@ -28,7 +28,7 @@ SOME = Filter((b"subject.1", b"subject.2", b"*.3"))
 
 
 def library() -> ctypes.CDLL:
-    return ctypes.CDLL(os.environ["LD_PRELOAD"])
+    return ctypes.CDLL(os.environ["LD_PRELOAD"].split()[-1])
 
 
 def fill(log: Log, count: int, subjects: int = 7) -> None:
