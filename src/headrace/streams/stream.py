@@ -32,7 +32,7 @@ from headrace.streams.ingest import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import STEP_RECORDS, Background, remove_in_slices
+from headrace.streams.slices import STEP_RECORDS, Background, StuckError, remove_in_slices
 from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
 from headrace.streams.vanished import Vanished
 from headrace.subjects.grammar import encode
@@ -69,8 +69,15 @@ class Stream:
         self._expired_seq = 0
         self._retention = Retention(self.log, self.consumers)
         self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
-        self._removing_unneeded = Background(self.log, self._remove_unneeded)
-        self._removing_expired = Background(self.log, self._remove_expired)
+        self._removing_unneeded = Background(
+            self.log,
+            self._remove_unneeded,
+            place=lambda: self._retention.checked_seq,
+            on_stuck=self._on_stuck,
+        )
+        self._removing_expired = Background(
+            self.log, self._remove_expired, place=lambda: self.log.first_seq, on_stuck=self._on_stuck
+        )
         self._vanished = Vanished(self.log, self.consumers)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
         self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
@@ -158,6 +165,10 @@ class Stream:
 
     def _warn(self, line: str) -> None:
         self.jetstream.log.warn(f"Stream {self.name!r}: {line}")
+
+    def _on_stuck(self, error: StuckError) -> None:
+        """Messages that were to go stay; whoever operates the server must hear of it."""
+        self.jetstream.log.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
 
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain
