@@ -174,8 +174,13 @@ class Lifetimes:
 
 
 def has_own_ages(config: StreamConfig) -> bool:
-    """Whether max_age is not the same for all messages of the stream."""
-    return config.allow_msg_ttl or config.subject_delete_marker_ttl > 0
+    """Whether max_age is not the same for all messages of the stream.
+
+    A message from another stream may say that it never expires, even if this one knows no TTLs.
+    """
+    return bool(
+        config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 or config.mirror or config.sources
+    )
 
 
 def is_marker(block: bytes) -> bool:
