@@ -73,3 +73,17 @@ async def test_plain_messages_age(peers: Peers) -> None:
         await peers.publish("s", "x")
     real, ours = await asyncio.gather(*(history(client, "S", until=0) for client in (peers.real, peers.ours)))
     assert ours[-1] == real[-1]
+
+
+async def test_a_mirror_without_ttls_keeps_what_never_expires(peers: Peers) -> None:
+    age = {"max_age": SECOND, "duplicate_window": SECOND // 10}
+    await peers.ask("STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"], "allow_msg_ttl": True})
+    await peers.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "S"}, **age})
+    await peers.publish("s.never", "x", {"Nats-TTL": "never"})
+    await peers.publish("s.long", "x", {"Nats-TTL": "1000"})
+    await peers.publish("s.plain", "x")
+    for client in (peers.real, peers.ours):
+        while (await ask(client, "STREAM.INFO.M"))["state"]["last_seq"] < 3:
+            await asyncio.sleep(0.02)
+    real, ours = await asyncio.gather(*(history(client, "M", until=1) for client in (peers.real, peers.ours)))
+    assert ours[-1] == real[-1] == ({"s.never": 1}, 3, [2, 3])

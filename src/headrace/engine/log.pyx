@@ -36,7 +36,9 @@ from headrace.engine.record cimport (
     FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, prepare_crc32c, seal_record,
 )
 from headrace.engine.recovery cimport recover
-from headrace.engine.removing cimport compact_some, enforce_subjects, enforce_totals, remove_matching
+from headrace.engine.removing cimport (
+    compact_some, end_of_aged, enforce_subjects, enforce_totals, remove_matching,
+)
 from headrace.engine.segments cimport add_message, add_range, clear_ranges, free_segment
 from headrace.engine.subject_index cimport SubjectIndex
 from headrace.engine.system cimport clock_gettime, monotonic, timespec
@@ -624,6 +626,16 @@ cdef class Log(Appender):
             return before
         compact_some(self, first_seq, most)
         return before - self.count
+
+    def expire(self, int64_t oldest, uint64_t seq, uint64_t most):
+        """Remove messages from the head on that are not younger than a time; the first younger one ends it.
+
+        Reads no more than `most` from `seq` on. Returns where to go on with the next part; 0: it is done.
+        """
+        cdef uint64_t end = end_of_aged(self, oldest, &seq, most)
+        if end > self.first_seq and self.count:
+            self.compact(end)
+        return seq
 
     def purge(self):
         """Remove everything; returns how many. last_seq stays."""

@@ -13,7 +13,7 @@ If a record cannot be read (OSError), it ends there, and may be called again: wh
 accounted for, and nothing else has changed. A damaged record can be removed: see Store.forget_damaged.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from headrace.engine.record cimport HEAD_SIZE
@@ -117,6 +117,29 @@ cdef int drop_below(Log log, uint64_t first_seq, list live_bytes) except -1:
                 place += 1
             log.count += segment.live
     return 0
+
+
+cdef uint64_t end_of_aged(Log log, int64_t oldest, uint64_t *seq, uint64_t most) except? 0:
+    """The sequence behind the messages at the head of the log that are not younger than `oldest`, with `most` reads.
+
+    The first younger one ends the search, as in nats-server. Searching by halves would be quicker, but trusts that
+    times grow with sequences: where the clock was set back for a while, it would take younger ones with the older.
+    A message that cannot be read counts as old only if one behind it is. `seq`: where to go on, 0: done.
+    """
+    cdef Record record
+    cdef uint64_t end = log.first_seq
+    seq[0] = log.next_live(max(seq[0], log.first_seq))
+    while seq[0] <= log.last_seq:
+        if most == 0:
+            return end
+        most -= 1
+        if log.read(log.reader, seq[0], &record):
+            if record.time > oldest:
+                break
+            end = seq[0] + 1
+        seq[0] = log.next_live(seq[0] + 1)
+    seq[0] = 0
+    return end
 
 
 cdef bint enforce_totals(Log log, uint64_t most) except -1:

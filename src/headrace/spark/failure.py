@@ -32,6 +32,7 @@ class DataLossError(DataSourceError):
 
 _OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
+_CALLING_JAVA = "An error occurred while calling "
 _RAISED = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
 )
@@ -73,10 +74,20 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     if ours := _OURS.search(text):
         return ours[1].strip()
-    raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    told = text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""
+    raised = _RAISED.findall(told)
+    if raised and raised[0].startswith(_CALLING_JAVA):  # the causes are Java's, and follow
+        causes = [cause.strip() for cause in _CAUSE.findall(told) if not cause.startswith(_CALLING_JAVA)]
+        return _first_and_last(causes or raised)
     if raised:
         return str(raised[0]).strip()  # in a worker; what follows is Java's way from there to here
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("["):
         return lines[0]  # Spark's own error class and sentence: `[TABLE_OR_VIEW_NOT_FOUND] The table …`
     return next(iter([cause.strip() for cause in _CAUSE.findall(text)] or lines), type(error).__name__)
+
+
+def _first_and_last(causes: list[str]) -> str:
+    """What Spark was doing, and what kept it from it: a full disk is the last of several causes."""
+    first, last = causes[0], causes[-1]
+    return first if first == last else f"{first.rstrip('.')}: {last}"

@@ -16,8 +16,9 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 class Deadline:
-    def __init__(self, ring: Callable[[], None]) -> None:
+    def __init__(self, ring: Callable[[], None], clock: Callable[[], int] = now) -> None:
         self._ring = ring
+        self._now = clock
         self._timer: asyncio.TimerHandle | None = None
         self._time = 0
 
@@ -32,7 +33,7 @@ class Deadline:
                 return
             self._timer.cancel()
         self._time = time
-        delay = min(max(time - now(), 0) / NANOSECONDS, LONGEST_WAIT_SECONDS)
+        delay = min(max(time - self._now(), 0) / NANOSECONDS, LONGEST_WAIT_SECONDS)
         self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
 
     def clear(self) -> None:
@@ -42,7 +43,7 @@ class Deadline:
 
     def _on_timer(self) -> None:
         self._timer = None
-        if now() < self._time:
+        if self._now() < self._time:
             self.set(self._time)
         else:
             self._ring()

@@ -2,7 +2,7 @@
 
 Messages are stored in the order of their times, so one timer for the oldest is enough. It wakes at most
 ten times a second, however many messages expire in between, and at least once an hour, in case the clock
-was set.
+was set. Where it was set back for a while, the order is broken: then a message goes when all before it may.
 """
 
 from __future__ import annotations
@@ -12,21 +12,31 @@ from collections.abc import Callable
 
 from headrace.engine.log import Log
 from headrace.streams.formats import NANOSECONDS
+from headrace.streams.slices import STEP_RECORDS, Background, StuckError
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 3600.0
-RETRY_SECONDS = 1.0
+RETRY_PAUSE = 1.0
 
 
 class Expiry:
-    """`now` is in nanoseconds; `expire(seq)` removes everything below a sequence."""
+    """`now` is in nanoseconds; `on_removed` hears of what went."""
 
-    def __init__(self, log: Log, now: Callable[[], int], expire: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        now: Callable[[], int],
+        on_removed: Callable[[], object],
+        on_stuck: Callable[[StuckError], object],
+    ) -> None:
         self._log = log
         self._now = now
-        self._expire = expire
+        self._on_removed = on_removed
         self._max_age = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._removing = Background(log, self._remove, place=lambda: self._place, on_stuck=on_stuck)
+        self._oldest_allowed = 0
+        self._place = 0  # where it goes on with removing; 0: at the head
 
     def configure(self, max_age: int) -> None:
         """Nanoseconds; 0: messages do not age. What is too old goes at once."""
@@ -38,23 +48,42 @@ class Expiry:
     def arm(self) -> None:
         """There may be messages now: see to it that the oldest one is watched."""
         if self._max_age and self._timer is None and self._log.count:
-            age = self._now() - self._log.first_time
-            pause = min(max((self._max_age - age) / NANOSECONDS, SHORTEST_PAUSE), LONGEST_PAUSE)
-            self._timer = asyncio.get_running_loop().call_later(pause, self._run)
+            self._timer = asyncio.get_running_loop().call_later(self._pause(), self._run)
 
     def stop(self) -> None:
+        self._removing.stop()
+        self._place = 0
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
+    async def finished(self) -> None:
+        """Wait until what is too old by now is gone."""
+        await self._removing.finished()
+
+    def _pause(self) -> float:
+        try:
+            oldest = self._log.first_time
+        except OSError:
+            return RETRY_PAUSE
+        if self._log.failure or not oldest:  # nothing can be written, or the oldest cannot be read
+            return RETRY_PAUSE
+        age = self._now() - oldest
+        return min(max((self._max_age - age) / NANOSECONDS, SHORTEST_PAUSE), LONGEST_PAUSE)
+
     def _run(self) -> None:
         self._timer = None
-        log = self._log
-        oldest_allowed = self._now() - self._max_age
-        try:
-            if log.count and log.first_time <= oldest_allowed:
-                self._expire(log.seek_time(oldest_allowed + 1))
-        except OSError:  # the log cannot be read at present
-            self._timer = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._run)
-            return
+        self._oldest_allowed = self._now() - self._max_age
+        self._removing.start()
         self.arm()
+
+    def _remove(self) -> bool:
+        """Some of them; whether that was all."""
+        self._place = self._log.expire(self._oldest_allowed, self._place, STEP_RECORDS)
+        self._log.when_committed(self._on_written)
+        self._on_removed()
+        return not self._place
+
+    def _on_written(self, failure: str | None) -> None:
+        if failure:  # what could not be removed on disk is there again
+            self.arm()

@@ -20,7 +20,6 @@ from headrace.streams.counters import read_value
 from headrace.streams.duplicates import Recall
 from headrace.streams.errors import ApiError, store_error
 from headrace.streams.fast_batches import FastBatches, is_fast
-from headrace.streams.formats import now
 from headrace.streams.intake import Intake
 from headrace.streams.lifetimes import Lifetimes
 from headrace.streams.mirror import Mirror
@@ -49,7 +48,7 @@ class Ingest:
         self._intake = Intake(stream)
         self._batches = Batches(self._intake)
         self._fast_batches = FastBatches(self._intake)
-        self._lifetimes = Lifetimes(stream.log, self.take_own, stream.on_removed)
+        self._lifetimes = Lifetimes(stream.log, self.take_own, stream.on_removed, stream.jetstream.now)
         self._scheduler = Scheduler(stream.log, self.take_own)
         self._recall: Recall | None = None
         self._scan: Scan | None = None
@@ -68,7 +67,7 @@ class Ingest:
         if remove_torn_batch(stream.log):
             stream.log.commit()
         stream.sink.duplicate_window = stream.config.duplicate_window
-        self._recall = Recall(stream.sink, stream.log, now())
+        self._recall = Recall(stream.sink, stream.log, stream.jetstream.now())
 
     def configure(self) -> None:
         old, config = self._configured, self._stream.config

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -56,9 +57,15 @@ class StreamMeta(Wire):
 
 
 class JetStream:
-    """The room itself. Everything is owned by the event loop's thread."""
+    """The room itself. Everything is owned by the event loop's thread.
 
-    def __init__(self, options: Options, broker: Broker, log: Log) -> None:
+    `now` is the clock that messages are stamped with and expire by, in nanoseconds since 1970.
+    """
+
+    def __init__(
+        self, options: Options, broker: Broker, log: Log, now: Callable[[], int] = formats.now
+    ) -> None:
+        self.now = now
         self.options = options
         self.broker = broker
         self.log = log
@@ -100,9 +107,6 @@ class JetStream:
     @property
     def max_payload(self) -> int:
         return self.hub.max_payload
-
-    def now(self) -> int:
-        return formats.now()
 
     # -- starting and stopping
 

@@ -3,21 +3,25 @@
 Where a stream leaves delete markers (subject_delete_marker_ttl), the last message of a subject is not just
 removed: a marker replaces it, which expires in turn. And a message may say that it never expires. So where a
 stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs
-are kept in a heap, which is filled again from the stored headers after a restart.
+are kept in a heap (endings.py), which is filled again from the stored headers after a restart.
+
+Both clocks run side by side: a message goes when it is older than max_age or has outlived its TTL, whichever
+comes first. Only `never` keeps it from ageing.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.durations import format_duration
 from headrace.engine.filters import Filter
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline
+from headrace.streams.endings import Ending, Endings
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import NANOSECONDS, now
+from headrace.streams.formats import NANOSECONDS
 from headrace.streams.publication import Publication
 from headrace.streams.ttl import NEVER, read_ttl
 
@@ -39,13 +43,19 @@ class Lifetimes:
     """
 
     def __init__(
-        self, log: Log, store: Callable[[Publication], object], on_removed: Callable[[], object]
+        self,
+        log: Log,
+        store: Callable[[Publication], object],
+        on_removed: Callable[[], object],
+        now: Callable[[], int],
     ) -> None:
+        self._now = now
         self._log = log
         self._store = store
         self._on_removed = on_removed
-        self._queue: list[tuple[int, int]] = []  # expiry time and sequence
-        self._deadline = Deadline(self.run)
+        self._endings = Endings(log)
+        self._next_ending = Deadline(self.run, now)
+        self._next_aged = Deadline(self.run, now)
         self._max_age = 0
         self._aged_seq = 0  # what is below it is gone, or never goes
         self._has_ttls = False
@@ -56,14 +66,16 @@ class Lifetimes:
         self._marker_seconds = config.subject_delete_marker_ttl // NANOSECONDS
         self._max_age = config.max_age if has_own_ages(config) else 0
         if not self._has_ttls:
-            self._queue.clear()
+            self._endings.clear()
         self._aged_seq = 0
-        self._deadline.clear()
+        self._next_ending.clear()
+        self._next_aged.clear()
         self.arm()
 
     def stop(self) -> None:
-        self._deadline.clear()
-        self._queue.clear()
+        self._next_ending.clear()
+        self._next_aged.clear()
+        self._endings.clear()
 
     def note_message(self, message: Stored) -> None:
         self.note(message.seq, message.time, _read_ttl(message))
@@ -71,34 +83,49 @@ class Lifetimes:
     def note(self, seq: int, time: int, ttl: int) -> None:
         """A message was stored that lives that many seconds."""
         if ttl > 0 and self._has_ttls:
-            heapq.heappush(self._queue, (time + ttl * NANOSECONDS, seq))
-            self._deadline.set(self._queue[0][0])
+            ending = (time + ttl * NANOSECONDS, seq)
+            self._endings.add(ending)
+            self._next_ending.set(ending[0])
 
     def arm(self) -> None:
-        """Set the timer for what is due next. Call it whenever there may be something new."""
-        if self._queue:
-            self._deadline.set(self._queue[0][0])
-        if self._max_age > 0 and not self._deadline.is_set:
+        """Set the timers for what is due next. Call it whenever there may be something new."""
+        if (first := self._endings.first) is not None:
+            self._next_ending.set(first[0])
+        if self._max_age > 0 and not self._next_aged.is_set:
             try:
-                message = self._log.next(self._aged_seq, _ALL)
-            except OSError:  # the log cannot be read at present
-                self._deadline.set(now() + RETRY_NANOSECONDS)
+                oldest = self._log.next(self._aged_seq, _ALL)
+            except OSError:  # it cannot be read at present
+                self._next_aged.set(self._now() + RETRY_NANOSECONDS)
                 return
-            if message is not None:
-                self._deadline.set(message.time + self._max_age)
+            if oldest is not None:
+                self._next_aged.set(oldest.time + self._max_age)
 
     def run(self) -> None:
         """Remove what is too old by now; if that is much, the rest in a moment."""
-        moment = now()
+        moment = self._now()
+        ended: list[Ending] = []
         try:
             left = self._expire_aged(moment - self._max_age) if self._max_age > 0 else SLICE_MESSAGES
-            self._expire_ended(moment, left)
-            self._log.commit()
-        except OSError:  # of a log that cannot be read or written at present
-            self._deadline.set(moment + RETRY_NANOSECONDS)
-            return
+            self._expire_ended(moment, left, ended)
+        except OSError:  # of a log that cannot write, or read, at present
+            self._retry()
+        else:
+            self.arm()
+        self._log.when_committed(partial(self._on_written, ended))
         self._on_removed()
-        self.arm()
+
+    def _retry(self) -> None:
+        moment = self._now() + RETRY_NANOSECONDS
+        self._next_ending.set(moment)
+        self._next_aged.set(moment)
+
+    def _on_written(self, ended: list[Ending], failure: str | None) -> None:
+        """If removals could not be written, the messages are there again, and must go once more."""
+        if failure:
+            self._aged_seq = 0
+            for ending in ended:
+                self._endings.add(ending)
+            self._retry()
 
     def _expire_aged(self, oldest: int) -> int:
         """By max_age. Returns how many more messages may be looked at in this run."""
@@ -111,17 +138,19 @@ class Lifetimes:
             self._aged_seq = message.seq + 1
         return 0
 
-    def _expire_ended(self, moment: int, most: int) -> None:
+    def _expire_ended(self, moment: int, most: int, ended: list[Ending]) -> None:
         """By their own TTL."""
         for _ in range(most):
-            if not self._queue or self._queue[0][0] > moment:
+            ending = self._endings.first
+            if ending is None or ending[0] > moment:
                 return
-            time, seq = self._queue[0]
+            time, seq = ending
             message = self._log.get(seq)
             # A sequence that a failed write took back has become another message's.
             if message is not None and _ends_at(message) == time:
                 self._expire(message)
-            heapq.heappop(self._queue)
+                ended.append(ending)
+            self._endings.pop()
 
     def _expire(self, message: Stored) -> None:
         if not self._marker_seconds or is_marker(message.headers) or not self._is_last(message):
@@ -145,8 +174,13 @@ class Lifetimes:
 
 
 def has_own_ages(config: StreamConfig) -> bool:
-    """Whether max_age is not the same for all messages of the stream."""
-    return config.allow_msg_ttl or config.subject_delete_marker_ttl > 0
+    """Whether max_age is not the same for all messages of the stream.
+
+    A message from another stream may say that it never expires, even if this one knows no TTLs.
+    """
+    return bool(
+        config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 or config.mirror or config.sources
+    )
 
 
 def is_marker(block: bytes) -> bool:

@@ -71,7 +71,6 @@ class Stream:
         self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
         self.ingest = Ingest(self)
         self._acknowledged: deque[int] = deque()
-        self._expired_seq = 0
         self._erasing: asyncio.TimerHandle | None = None
         self._retention = Retention(self.log, self.consumers)
         self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
@@ -81,11 +80,8 @@ class Stream:
             place=lambda: self._retention.checked_seq,
             on_stuck=self._on_stuck,
         )
-        self._removing_expired = Background(
-            self.log, self._remove_expired, place=lambda: self.log.first_seq, on_stuck=self._on_stuck
-        )
         self._vanished = Vanished(self.log, self.consumers)
-        self._expiry = Expiry(self.log, jetstream.now, self._expire)
+        self._expiry = Expiry(self.log, jetstream.now, self.on_removed, self._on_stuck)
         self._direct_get = DirectGet(
             self.name,
             self.log,
@@ -128,7 +124,7 @@ class Stream:
         self._vanished.stop()
         if self._erasing is not None:
             self._erasing.cancel()
-        for work in (self._removing_acknowledged, self._removing_unneeded, self._removing_expired):
+        for work in (self._removing_acknowledged, self._removing_unneeded):
             work.stop()
         for consumer in list(self.consumers.values()):
             consumer.stop()
@@ -163,7 +159,7 @@ class Stream:
     async def settled(self) -> None:
         """Wait until what has expired, and what no consumer needs any more, is gone."""
         await self._removing_unneeded.finished()
-        await self._removing_expired.finished()
+        await self._expiry.finished()
 
     def _limit(self, *, at_once: bool = True) -> None:
         config = self.config
@@ -282,15 +278,6 @@ class Stream:
     def _tell_of_purge(self) -> None:
         for consumer in list(self.consumers.values()):
             consumer.on_purge()
-
-    def _expire(self, seq: int) -> None:
-        self._expired_seq = seq
-        self._removing_expired.start()
-
-    def _remove_expired(self) -> bool:
-        self.log.compact(min(self._expired_seq, self.log.last_seq + 1), STEP_RECORDS)
-        self.on_removed()
-        return self.log.first_seq >= self._expired_seq or not self.log.count
 
     async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
         """How many messages were removed, of those that were there when it began. Raises ApiError."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from headrace.engine.log import Refused
 from headrace.streams import headers
 from headrace.streams.errors import api_error, store_error
-from headrace.streams.formats import now
 from headrace.streams.republish import Republisher
 from headrace.streams.rollup import ALL, SUBJECT, is_permitted, messages_to_roll_up
 from headrace.streams.schedules import PURGE
@@ -69,7 +68,7 @@ class Writer:
         )
         target = self._republisher.target(publication.subject) if self._republisher else None
         last_seq = self._log.last(publication.subject) if target else 0
-        time = publication.time or now()
+        time = publication.time or self._stream.jetstream.now()
         seq = self._append(publication, time)
         self._remember(publication, seq, time)
         self._roll_up(publication, keep=1)

@@ -7,26 +7,32 @@ may not be written again.
 To replace several files by one takes several steps. A journal is written before the first, and whoever finds
 it finishes what it says:
 
-    1. the new file is complete, in `staging`
+    1. the new file is complete, in `staging`, and was read again: it has every row and column
     2. the journal is written: this file replaces those
     3. the new file is renamed into the table
     4. the old files are deleted, then the journal
 
 A reader that comes between 3 and 4, within milliseconds, finds rows twice, never too few.
+
+Batches need not have the same columns: the new file has all of them. If a column has changed its type, or a
+file cannot be read, the files of the partition stay as they are, with a warning: many files are slow, but
+nothing is lost.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.spark.failure import reason_of
 from headrace.spark.table.files import File, Files
 from headrace.spark.table.layout import JOURNAL, STAGING, Content, content_of, file_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Files of this size are worth a task of their own, and stay as they are.
 LARGE_BYTES = 128 << 20
@@ -41,6 +47,10 @@ class _Group:
     content: Content
 
 
+class _Incomplete(Exception):
+    """The new file may not replace the old ones."""
+
+
 class Compaction:
     """`after` is how many small files a partition may have; 0 means never to compact."""
 
@@ -49,6 +59,7 @@ class Compaction:
         self._files = files
         self._after = after
         self._ending = ending
+        self._refused: set[str] = set()  # directories whose files cannot be merged
 
     def run(self, *, before: int) -> None:
         """Compact partitions that need it, as far as they hold batches before this one.
@@ -58,7 +69,7 @@ class Compaction:
         if not self._after or before % self._after:
             return
         for group in self._groups(before):
-            if len(group.files) >= self._after:
+            if len(group.files) >= self._after and group.directory not in self._refused:
                 self._compact(group)
 
     def finish(self) -> None:
@@ -68,8 +79,11 @@ class Compaction:
         journal = json.loads(self._files.read(JOURNAL))
         if self._files.exists(journal["staged"]):
             self._files.rename(journal["staged"], journal["target"])
-        for path in journal["replaces"]:
-            self._files.delete(path)
+        if self._files.exists(
+            journal["target"]
+        ):  # else somebody has removed it: the old files are all there is
+            for path in journal["replaces"]:
+                self._files.delete(path)
         self._files.delete(JOURNAL)
 
     def _groups(self, before: int) -> list[_Group]:
@@ -87,16 +101,38 @@ class Compaction:
         return groups
 
     def _compact(self, group: _Group) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         staged = f"{STAGING}/compaction"
-        paths = [self._files.at(file.path) for file in group.files]
-        rows = self._spark.read.format(self._ending).load(paths).coalesce(1)
-        rows = _in_order(rows)
-        rows.write.mode("overwrite").format(self._ending).save(self._files.at(staged))
-        written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
-        assert len(written) == 1, "one partition, one file"
-        self._files.write(JOURNAL, json.dumps(self._journal(group, f"{staged}/{written[0].path}")))
-        self.finish()
+        try:
+            merged = self._merge(group, staged)
+        except (PySparkException, Py4JError, _Incomplete) as error:
+            self._refuse(group, reason_of(error))
+        else:
+            self._files.write(JOURNAL, json.dumps(self._journal(group, f"{staged}/{merged}")))
+            self.finish()
         self._files.delete(staged)
+
+    def _merge(self, group: _Group, staged: str) -> str:
+        """Write one file with all that the group holds; its path below `staged`."""
+        reader = self._spark.read.format(self._ending).option("mergeSchema", "true")
+        rows = reader.load([self._files.at(file.path) for file in group.files])
+        writer = _in_order(rows.coalesce(1)).write.mode("overwrite")
+        writer.format(self._ending).save(self._files.at(staged))
+        written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
+        if len(written) != 1:
+            raise _Incomplete(f"{len(written)} files were written instead of one")
+        merged = self._spark.read.format(self._ending).load(self._files.at(f"{staged}/{written[0].path}"))
+        if _figures(merged) != _figures(rows):
+            raise _Incomplete("the new file does not hold all that they hold")
+        return written[0].path
+
+    def _refuse(self, group: _Group, reason: str) -> None:
+        self._refused.add(group.directory)
+        where = self._files.at(group.directory).rstrip("/")
+        text = f"{len(group.files)} small files in {where} cannot be merged and stay as they are: {reason}"
+        print(f"headrace: warning: {text}", file=sys.stderr, flush=True)
 
     def _journal(self, group: _Group, staged: str) -> dict[str, Any]:
         directory = f"{group.directory}/" if group.directory else ""
@@ -113,3 +149,12 @@ def _in_order(rows: Any) -> Any:
     """By sequence where there is one: neighbours compress well, and readers can skip."""
     keys = [name for name in ("stream", "seq") if name in rows.columns]
     return rows.sortWithinPartitions(*keys) if keys else rows
+
+
+def _figures(rows: DataFrame) -> tuple[Any, ...]:
+    """What two tables with the same content have in common: columns, rows, and values in each column."""
+    from pyspark.sql import functions
+
+    columns = [(column.name, column.dataType) for column in rows.schema]
+    values = [functions.count(functions.col(f"`{name.replace('`', '``')}`")) for name, _ in columns]
+    return columns, rows.agg(functions.count(functions.lit(1)), *values).first()
