@@ -99,10 +99,10 @@ class Connection:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         inbox = b"_INBOX.ask.%d" % time.monotonic_ns()
         self.send(b"SUB %b 9\r\n%b" % (inbox, publication(subject.encode(), inbox, data, headers)))
-        for answered, headers, payload, _ in self.messages():
+        for answered, block, payload, _ in self.messages():
             if answered == inbox:
                 self.send(b"UNSUB 9\r\n")
-                if b" 503" in headers[:16]:
+                if b" 503" in block[:16]:
                     raise ConnectionError(f"nobody answers {subject}")
                 answer: dict[str, Any] = json.loads(payload)
                 return answer
