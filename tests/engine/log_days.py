@@ -194,9 +194,12 @@ class Day:
         self.step(lambda log: log.configure(**self.settings))  # type: ignore[arg-type]
 
     def look(self) -> None:
-        """Read everything. What was confirmed until then is settled."""
+        """Read everything. What was confirmed until then is settled.
+
+        First of all what earlier steps left pending: otherwise it would be written after it was looked for.
+        """
         found: dict[int, Message] = {}
-        if self.step(lambda log: found.update(messages(log))):
+        if self.step(lambda log: None) and self.step(lambda log: found.update(messages(log))):
             self.belief.adopt(found)
 
     def reopen(self) -> None:

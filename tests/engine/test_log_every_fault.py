@@ -52,12 +52,6 @@ def run_days(library: Path, directory: Path, what: str, share: int, timeout: int
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-NOT_ALL_MEMORY = pytest.mark.xfail(
-    reason="a chore that cannot be planned stops commit(), and a removal that cannot be noted is forgotten",
-    strict=False,
-)
-
-
 @pytest.mark.timeout(300)
 def test_some_calls_on_files_fail(library: Path, quick_path: Path) -> None:
     run_days(library, quick_path, "files", SOME, 290)
@@ -69,7 +63,11 @@ def test_every_call_on_files_fails(library: Path, quick_path: Path) -> None:
     run_days(library, quick_path, "files", 1, 3590)
 
 
-@NOT_ALL_MEMORY
+@pytest.mark.timeout(300)
+def test_there_is_no_memory_at_some_moments(library: Path, quick_path: Path) -> None:
+    run_days(library, quick_path, "memory", SOME, 290)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_there_is_no_memory_at_any_moment(library: Path, quick_path: Path) -> None:

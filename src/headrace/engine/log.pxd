@@ -84,6 +84,7 @@ cdef class Log(Appender):
     cdef int _commit_memory(self) except -1
     cdef int _committed(self) except -1
     cdef int _tidy(self) except -1
+    cdef bint _plan_chore(self) except -1
     cdef int _note_found(self, list found) except -1
     cdef void clear_unwritten(self) noexcept
     cdef int _sync_later(self) except -1

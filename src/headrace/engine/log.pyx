@@ -39,7 +39,7 @@ from headrace.engine.recovery cimport recover
 from headrace.engine.removing cimport (
     compact_some, end_of_aged, enforce_subjects, enforce_totals, remove_matching,
 )
-from headrace.engine.segments cimport add_message, add_range, clear_ranges, free_segment
+from headrace.engine.segments cimport add_message, add_range, clear_ranges, free_segment, make_room_for_range
 from headrace.engine.subject_index cimport SubjectIndex
 from headrace.engine.system cimport clock_gettime, monotonic, timespec
 
@@ -541,6 +541,12 @@ cdef class Log(Appender):
 
     # -- removing -------------------------------------------------------------------------------------------------------
 
+    cdef int make_room_for_removal(self) except -1:
+        """A removal that is not noted would not be written, and the message would come back."""
+        if not self.in_memory and make_room_for_range(&self.removed) < 0:
+            raise MemoryError
+        return 0
+
     cdef void note_removal(self, uint64_t seq) noexcept:
         """Remember what the next commit has to say about a message that is forgotten."""
         if seq == self.first_seq:
@@ -726,7 +732,7 @@ cdef class Log(Appender):
         self.waiting_flight = self.waiting
         self.waiting = []
         if self.tidy_due and not self.chore.under_way and not self.chore_planned:
-            self.chore_planned = plan_chore(self)
+            self.chore_planned = self._plan_chore()
         self.commit_job.buffer = self.flight
         self.commit_job.sync = self.committer is None or self.committer.sync_interval <= 0
         return hand_over(self.committer, self.commit_job)
@@ -808,24 +814,34 @@ cdef class Log(Appender):
         if self.chore_planned:
             self.chore_planned = False
             hand_over(self.committer, self.chore)
-        # The disk goes on while Python is told.
-        if self.wants_commit:
-            self.commit()
-        start_erasing(self)
-        self._tidy()
-        if callbacks:
-            self._call(callbacks, None)
-        if self.on_committed is not None:
-            self.on_committed()
+        try:
+            # The disk goes on while Python is told.
+            if self.wants_commit:
+                self.commit()
+            start_erasing(self)
+            self._tidy()
+        finally:
+            # Whatever became of the next group, this one is on disk.
+            if callbacks:
+                self._call(callbacks, None)
+            if self.on_committed is not None:
+                self.on_committed()
         return 0
 
     cdef int _tidy(self) except -1:
         """Start a chore if there is one and nothing is about to be committed (else it is planned with the next group)."""
         if self.tidy_due and self.opened and self.failure is None and not self.chore.under_way \
                 and not self.chore_planned and not self.commit_job.under_way and not self.has_pending() \
-                and plan_chore(self):
+                and self._plan_chore():
             hand_over(self.committer, self.chore)
         return 0
+
+    cdef bint _plan_chore(self) except -1:
+        """Whether there is one to do. If there is no memory for its plan it has to wait, as nothing else may for it."""
+        try:
+            return plan_chore(self)
+        except MemoryError:
+            return False
 
     cdef bint _try_again(self) except -1:
         """After a full disk: whether there is space again."""

@@ -61,6 +61,7 @@ cdef uint32_t place_of(const Segment *segment, uint64_t seq) noexcept nogil
 cdef uint64_t next_place(const Segment *segment, uint64_t seq) noexcept nogil
 cdef uint64_t seq_at(const Segment *segment, uint64_t place) noexcept nogil
 cdef uint64_t end_seq(const Segment *segment) noexcept nogil
+cdef int make_room_for_range(Ranges *ranges) noexcept nogil
 cdef int add_range(Ranges *ranges, uint64_t first, uint64_t last) noexcept nogil
 cdef void clear_ranges(Ranges *ranges) noexcept nogil
 cdef void write_segment_head(char *at, const SegmentHead *head) noexcept nogil

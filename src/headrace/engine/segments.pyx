@@ -166,9 +166,22 @@ cdef uint64_t end_seq(const Segment *segment) noexcept nogil:
     return seq_at(segment, segment.count - 1) + 1 if segment.count else segment.base_seq
 
 
-cdef int add_range(Ranges *ranges, uint64_t first, uint64_t last) noexcept nogil:
+cdef int make_room_for_range(Ranges *ranges) noexcept nogil:
+    """After this, the next add_range() cannot fail. -1: there is no memory."""
     cdef uint32_t capacity
     cdef void *grown
+    if ranges.count < ranges.capacity:
+        return 0
+    capacity = 2 * ranges.capacity + 4
+    grown = realloc(ranges.items, 2 * <size_t> capacity * sizeof(uint64_t))
+    if grown == NULL:
+        return -1
+    ranges.items = <uint64_t *> grown
+    ranges.capacity = capacity
+    return 0
+
+
+cdef int add_range(Ranges *ranges, uint64_t first, uint64_t last) noexcept nogil:
     if ranges.count:
         if ranges.items[2 * ranges.count - 1] + 1 == first:
             ranges.items[2 * ranges.count - 1] = last
@@ -176,13 +189,8 @@ cdef int add_range(Ranges *ranges, uint64_t first, uint64_t last) noexcept nogil
         if ranges.items[2 * ranges.count - 2] == last + 1:
             ranges.items[2 * ranges.count - 2] = first
             return 0
-    if ranges.count == ranges.capacity:
-        capacity = 2 * ranges.capacity + 4
-        grown = realloc(ranges.items, 2 * <size_t> capacity * sizeof(uint64_t))
-        if grown == NULL:
-            return -1
-        ranges.items = <uint64_t *> grown
-        ranges.capacity = capacity
+    if make_room_for_range(ranges) < 0:
+        return -1
     ranges.items[2 * ranges.count] = first
     ranges.items[2 * ranges.count + 1] = last
     ranges.count += 1

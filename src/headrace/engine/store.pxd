@@ -75,6 +75,7 @@ cdef class Store(JobOwner):
     cdef uint64_t extent(self, const Segment *segment, uint32_t place) noexcept
     cdef Entry *owner_of(self, uint64_t seq, const char *subject, uint32_t length) noexcept
     cdef int forget_subject(self, Record *record) except -1
+    cdef int make_room_for_removal(self) except -1
     cdef void note_removal(self, uint64_t seq) noexcept
     cdef int resolve_first(self, Entry *entry) except -1
     cdef int resolve_last(self, Entry *entry) except -1

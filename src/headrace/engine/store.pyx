@@ -330,7 +330,7 @@ cdef class Store(JobOwner):
     cdef bint forget(self, Window window, uint64_t seq) except -1:
         """Take a message out of everything. What is to be written about it is the caller's business.
 
-        Raises OSError if its record cannot be read: then nothing has changed.
+        Raises OSError if its record cannot be read, MemoryError if it cannot be noted: then nothing has changed.
         """
         cdef Record record
         cdef Segment *segment
@@ -341,6 +341,7 @@ cdef class Store(JobOwner):
         place = place_of(segment, seq)
         if place == ABSENT or segment.offsets[place] == 0:
             return False
+        self.make_room_for_removal()
         if self.load(window, segment, place, &record):
             self.forget_record(segment, place, &record)
         else:
@@ -410,6 +411,9 @@ cdef class Store(JobOwner):
         if entry != NULL and (entry.first == seq and not entry.first_stale or entry.last == seq and not entry.last_stale):
             return entry
         return NULL
+
+    cdef int make_room_for_removal(self) except -1:
+        return 0
 
     cdef void note_removal(self, uint64_t seq) noexcept:
         pass
