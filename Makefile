@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 DEBUG  := build/debug
-ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
+ENGINE := $(shell find src/headrace -name "*.pyx" -o -name "*.pxd")
 READY  := $(VENV)/.ready
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
 TOGETHER := -n 2 --dist loadfile
@@ -58,4 +58,4 @@ bench-long: $(READY)  ## the same with ten million stored messages (minutes)
 	$(BIN)/python -m benchmarks --long
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist src/*.egg-info src/headrace/engine/*.c src/headrace/engine/*.so
+	rm -rf $(VENV) build dist src/*.egg-info $(shell find src/headrace -name "*.so")

@@ -1,6 +1,6 @@
-"""Builds the compiled engine. Everything else about the package is in pyproject.toml.
+"""Builds the compiled parts. Everything else about the package is in pyproject.toml.
 
-HEADRACE_ENGINE_DEBUG=1 builds it with bounds checks, line tracing and internal asserts (`make test-debug`).
+HEADRACE_ENGINE_DEBUG=1 builds them with bounds checks, line tracing and internal asserts (`make test-debug`).
 """
 
 import os
@@ -11,7 +11,11 @@ from setuptools import Extension, setup
 
 CORES = os.cpu_count() or 1
 DEBUG = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
-ENGINE = Path("src/headrace/engine")
+SOURCES = sorted(Path("src/headrace").rglob("*.pyx"))
+
+if not SOURCES:
+    # A package without its engine would install, and fail when it is first used.
+    raise SystemExit("headrace cannot be built: its compiled sources (src/headrace/**/*.pyx) are missing")
 
 directives = {
     "language_level": 3,
@@ -25,13 +29,13 @@ directives = {
 }
 extensions = [
     Extension(
-        f"headrace.engine.{source.stem}",
+        ".".join(source.relative_to("src").with_suffix("").parts),
         [str(source)],
         # Without -g, which Python's own flags have, compiling takes half the time.
         extra_compile_args=["-O0", "-g0", "-UNDEBUG"] if DEBUG else ["-O3", "-g0", "-DNDEBUG"],
         define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
     )
-    for source in sorted(ENGINE.glob("*.pyx"))
+    for source in SOURCES
 ]
 
 setup(
