@@ -1,50 +1,91 @@
 """Builds the compiled parts. Everything else about the package is in pyproject.toml.
 
-HEADRACE_ENGINE_DEBUG=1 builds them with bounds checks, line tracing and internal asserts (`make test-debug`).
+Three environment variables ask for another build than the fast one:
+
+    HEADRACE_ENGINE_DEBUG=1      bounds checks, line tracing and internal asserts (`make test-debug`)
+    HEADRACE_ENGINE_SANITIZE=1   AddressSanitizer, UndefinedBehaviorSanitizer and asserts (`make test-sanitized`)
+    HEADRACE_ENGINE_FUZZ=1       the same, and it tells a fuzzer which code an input reached (`make fuzz`)
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORES = os.cpu_count() or 1
-DEBUG = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
 SOURCES = sorted(Path("src/headrace").rglob("*.pyx"))
 
 if not SOURCES:
     # A package without its engine would install, and fail when it is first used.
     raise SystemExit("headrace cannot be built: its compiled sources (src/headrace/**/*.pyx) are missing")
 
+
+@dataclass(frozen=True)
+class Build:
+    """How the engine is compiled, and where what is made on the way goes: nothing of one build may serve another."""
+
+    directory: str
+    compile_arguments: list[str]
+    macros: list[tuple[str, str]]
+    link_arguments: tuple[str, ...] = ()
+    checks: bool = False
+    is_numbered: bool = False  # each module knows its number, for tests/fuzz/trace.h
+
+
+# Python's own flags have -fwrapv, which would hide overflows of signed integers.
+SANITIZE = "-O1 -g1 -UNDEBUG -fno-wrapv -fno-omit-frame-pointer -fsanitize=address,undefined"
+COVERAGE = "-fsanitize-coverage=trace-pc,trace-cmp -include tests/fuzz/trace.h"
+BUILDS = {
+    # Without -g, which Python's own flags have, compiling takes half the time.
+    "fast": Build("build", ["-O3", "-g0", "-DNDEBUG"], [("CYTHON_WITHOUT_ASSERTIONS", "1")]),
+    "debug": Build(
+        "build/base-debug", ["-O0", "-g0", "-UNDEBUG"], [("CYTHON_TRACE_NOGIL", "1")], checks=True
+    ),
+    "sanitize": Build("build/base-sanitized", SANITIZE.split(), [], ("-fsanitize=address,undefined",)),
+    # Not linked to a runtime of the sanitizers: it gets the fuzzer's.
+    "fuzz": Build("build/base-fuzz", f"{SANITIZE} {COVERAGE}".split(), [], is_numbered=True),
+}
+
+
+def chosen_build() -> Build:
+    """The one that the environment asks for."""
+    for name in ("debug", "sanitize", "fuzz"):
+        if os.environ.get(f"HEADRACE_ENGINE_{name.upper()}") == "1":
+            return BUILDS[name]
+    return BUILDS["fast"]
+
+
+build = chosen_build()
 directives = {
     "language_level": 3,
-    "boundscheck": DEBUG,
+    "boundscheck": build.checks,
     "wraparound": False,
-    "initializedcheck": DEBUG,
-    "nonecheck": DEBUG,
+    "initializedcheck": build.checks,
+    "nonecheck": build.checks,
     "cdivision": True,
-    "linetrace": DEBUG,
+    "linetrace": build.checks,
     "freethreading_compatible": False,
 }
 extensions = [
     Extension(
         ".".join(source.relative_to("src").with_suffix("").parts),
         [str(source)],
-        # Without -g, which Python's own flags have, compiling takes half the time.
-        extra_compile_args=["-O0", "-g0", "-UNDEBUG"] if DEBUG else ["-O3", "-g0", "-DNDEBUG"],
-        define_macros=[("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
+        extra_compile_args=build.compile_arguments,
+        extra_link_args=list(build.link_arguments),
+        define_macros=build.macros + [("HEADRACE_MODULE", str(number))] * build.is_numbered,
     )
-    for source in SOURCES
+    for number, source in enumerate(SOURCES)
 ]
 
 setup(
     ext_modules=cythonize(
         extensions,
         compiler_directives=directives,
-        build_dir="build/cython-debug" if DEBUG else "build/cython",
-        force=DEBUG,
+        build_dir=f"{build.directory}/cython",
+        force=build.checks,
         nthreads=CORES,
     ),
-    options={"build_ext": {"parallel": CORES}},
+    options={"build": {"build_base": build.directory}, "build_ext": {"parallel": CORES}},
 )

@@ -156,6 +156,63 @@ def test_files_tell_its_process_and_its_ports(launch: Launch, tmp_path: Path) ->
     assert not (tmp_path / "pid").exists()
 
 
+def test_a_failed_start_leaves_the_files_of_the_running_server(launch: Launch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    first = launch("-P", str(pid_file))
+    port = first.until_ready()
+    assert launch("-P", str(pid_file), port=port).exit_code() == 1
+    assert pid_file.read_text() == str(first.process.pid)
+    first.process.terminate()
+    assert first.exit_code() == 0
+    assert not pid_file.exists()
+
+
+def test_a_pid_file_that_another_server_has_taken_over_is_left(launch: Launch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    first = launch("-P", str(pid_file))
+    first.until_ready()
+    second = launch("-P", str(pid_file))
+    second.until_ready()
+    first.process.terminate()
+    assert first.exit_code() == 0
+    assert pid_file.read_text() == str(second.process.pid)
+
+
+def test_hangup_moves_the_files(launch: Launch, tmp_path: Path) -> None:
+    config, old, new = tmp_path / "server.conf", tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+
+    def configure(directory: Path) -> None:
+        config.write_text(f"pid_file: '{directory}/pid'\nports_file_dir: '{directory}'\n")
+
+    def names(directory: Path) -> set[str]:
+        return {path.name for path in directory.iterdir()}
+
+    configure(old)
+    server = launch("-c", str(config))
+    server.until_ready()
+    written = {"pid", f"nats-server_{server.process.pid}.ports"}
+    assert names(old) == written
+    configure(new)
+    server.process.send_signal(signal.SIGHUP)
+    server.until_logged("Reloaded server configuration")
+    assert (names(old), names(new)) == (set(), written)
+    assert (new / "pid").read_text() == str(server.process.pid)
+
+    configure(tmp_path / "missing")  # said, and the old pid file stays: a reload that went wrong halfway
+    server.process.send_signal(signal.SIGHUP)
+    server.until_logged("Reloaded server configuration", 2)
+    assert "[ERR] Could not write pidfile" in server.text()
+    assert "[ERR] Error writing ports file" in server.text()
+    assert names(new) == {"pid"}
+
+    config.write_text("debug: false\n")
+    server.process.send_signal(signal.SIGHUP)
+    server.until_logged("Reloaded server configuration", 3)
+    assert names(new) == set()
+
+
 def test_hangup_reads_the_configuration_again(launch: Launch, tmp_path: Path) -> None:
     config = tmp_path / "server.conf"
     config.write_text("max_payload: 100\n")

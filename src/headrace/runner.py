@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
+import traceback
 from collections.abc import Callable
+from typing import Any
 
+from headrace.broker.descriptors import raise_limit
 from headrace.config.options import Options
+from headrace.engine import last_resort
 from headrace.errors import HeadraceError
 from headrace.logs import Log
 from headrace.server import Server
+
+STOP_SECONDS = 25
+"""From SIGTERM to the end of the process, whatever it is doing. Kubernetes kills after 30 s."""
 
 
 def run_server(
@@ -23,9 +31,7 @@ def run_server(
 
     async def serve() -> int:
         asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: log.error(
-                f"Internal error: {context['message']}: {context.get('exception')!r}"
-            )
+            lambda _, context: log.error(f"Internal error: {describe_bug(context)}")
         )
         server = Server(options, log, reread)
         try:
@@ -33,15 +39,26 @@ def run_server(
         except HeadraceError as error:
             log.fatal(f"{error}{f' ({error.hint})' if error.hint else ''}")
             return 1
+        last_resort.watch(STOP_SECONDS, (signal.SIGTERM, signal.SIGINT))
         if on_ready:
             on_ready(server)
+        await server.told_to_stop()
+        last_resort.start()
         await server.serve()
         return 0
 
+    raise_limit()
     # What was imported stays for good: keep the collector from walking it again and again.
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
+
+
+def describe_bug(context: dict[str, Any]) -> str:
+    """What the event loop says about an exception that nobody caught, with its traceback."""
+    error = context.get("exception")
+    text = "".join(traceback.format_exception(error)) if error is not None else ""
+    return f"{context['message']}: {text}"
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -8,9 +8,6 @@ await server.serve()          # until stop(), a signal, or the end of a lame duc
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -24,12 +21,13 @@ from headrace.broker.info import API_LEVEL
 from headrace.broker.listener import join_address
 from headrace.config.durations import format_duration
 from headrace.config.options import NATS_VERSION, Options
-from headrace.config.reload import plan_reload
+from headrace.config.reload import ReloadPlan, plan_reload
 from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError
 from headrace.logs import Log, LogSettings
 from headrace.monitor.formats import format_bytes
 from headrace.monitor.monitor import Monitor
+from headrace.process_files import Ports, ProcessFiles
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
@@ -45,6 +43,7 @@ class Server:
         self.monitor: Monitor | None = None
         self.jetstream: JetStream | None = None
         self._storage: StorageDirectory | None = None
+        self._files = ProcessFiles()
         self._reread = reread
         self._stopped = asyncio.Event()
         self._lame_duck: asyncio.Task[None] | None = None
@@ -72,7 +71,8 @@ class Server:
             if options.jetstream:
                 await self._start_jetstream()
             self.broker.start()
-            self._write_files()
+            self._files.write_pid(options.pid_file)
+            self._write_ports()
         except BaseException:
             await self._stop_rooms()
             raise
@@ -102,9 +102,13 @@ class Server:
             self.monitor.show_jetstream(self.jetstream)
         log.info(f"Took {format_duration(time.monotonic() - started)} to start JetStream")
 
+    async def told_to_stop(self) -> None:
+        """Return when the server is about to stop."""
+        await self._stopped.wait()
+
     async def serve(self) -> None:
         """Return when the server has stopped."""
-        await self._stopped.wait()
+        await self.told_to_stop()
         self.log.info("Initiating Shutdown...")
         await self._stop_rooms()
         self.log.info("Server Exiting..")
@@ -136,6 +140,7 @@ class Server:
         self.broker.reload(
             plan.options, auth_changed=plan.auth_changed, info_changed=plan.info_changed or plan.auth_changed
         )
+        self._reload_files(plan)
         self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
 
     def _running_options(self) -> Options:
@@ -159,7 +164,7 @@ class Server:
             self._storage.close()
         if self.monitor:
             await self.monitor.stop()
-        self._remove_files()
+        self._files.remove()
 
     # -- signals and files
 
@@ -178,30 +183,23 @@ class Server:
         self.log.info(f'Trapped "{name}" signal')
         action()
 
-    def _ports_file(self) -> str:
-        return os.path.join(self.options.ports_file_dir, f"nats-server_{os.getpid()}.ports")
+    def _write_ports(self) -> None:
+        ports: Ports = {"nats": [f"nats://{self.address}"]}
+        if self.monitor:
+            ports["monitoring"] = [f"http://{self.monitor.address}"]
+        try:
+            self._files.write_ports(self.options.ports_file_dir, ports)
+        except OSError as error:
+            self.log.error(f"Error writing ports file: {error}")
 
-    def _write_files(self) -> None:
-        """The process id, and the ports in use, for whoever started the server."""
-        if self.options.pid_file:
+    def _reload_files(self, plan: ReloadPlan) -> None:
+        if "pid_file" in plan.changed:
             try:
-                write_file(self.options.pid_file, str(os.getpid()))
-            except OSError as error:
-                reason = (error.strerror or "").lower()
-                raise UsageError(f"Could not write pidfile: open {self.options.pid_file}: {reason}") from None
-        if self.options.ports_file_dir:
-            ports = {"nats": [f"nats://{self.address}"]}
-            if self.monitor:
-                ports["monitoring"] = [f"http://{self.monitor.address}"]
-            try:
-                write_file(self._ports_file(), json.dumps(ports))
-            except OSError as error:
-                self.log.error(f"Error writing ports file: {error}")
-
-    def _remove_files(self) -> None:
-        for path in filter(None, (self.options.pid_file, self.options.ports_file_dir and self._ports_file())):
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(path)
+                self._files.write_pid(plan.options.pid_file)
+            except UsageError as error:
+                self.log.error(str(error))
+        if "ports_file_dir" in plan.changed:
+            self._write_ports()
 
 
 def describe_jetstream(options: Options) -> list[str]:
@@ -216,11 +214,6 @@ def describe_jetstream(options: Options) -> list[str]:
         f"  API Level:       {API_LEVEL}",
         "-------------------------------------------",
     ]
-
-
-def write_file(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
 
 
 def log_settings(options: Options) -> LogSettings:

@@ -37,11 +37,11 @@ def is_whole(payload: bytes) -> bool:
 class Connection:
     """Frames in, frames out. Any failure of the network is a ConnectionError."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, connect: bytes = CONNECT) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         self._stream = self.socket.makefile("rb")
         try:
-            self.socket.sendall(CONNECT)
+            self.socket.sendall(connect)
             while (line := self._stream.readline().strip()) != b"PONG":
                 if not line:
                     raise ConnectionResetError("the server is gone")
@@ -51,6 +51,15 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
+
+    def ping(self) -> None:
+        """Return when the server has answered; nothing else may come meanwhile."""
+        self.send(b"PING\r\n")
+        while (line := self._stream.readline()) != b"PONG\r\n":
+            if line == b"PING\r\n":
+                self.send(b"PONG\r\n")
+            elif not line.startswith(b"INFO "):
+                raise ConnectionError(f"instead of PONG: {line!r}")
 
     def messages(self) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
         """(subject, headers, payload, reply) of each message that comes."""

@@ -122,7 +122,7 @@ async def test_half_a_connect_does_not_stop_the_clock(start: Start) -> None:
 
 
 async def test_an_admitted_client_is_not_timed_out(start: Start) -> None:
-    running = start(**HASHED_USER, auth_timeout=0.05)
+    running = start(**HASHED_USER, auth_timeout=1.0)
     client = await running.raw(**ME)
     await client.ask()
     other = await running.raw()

@@ -63,6 +63,35 @@ async def test_clients_are_served_during_the_grace_period(start: Start) -> None:
     await draining
 
 
+async def test_a_reload_does_not_end_a_lame_duck(start: Start) -> None:
+    running = start(lame_duck_grace_period=1000.0, lame_duck_duration=2000.0)
+    client = await running.raw(protocol=1)
+    await client.ask()
+    draining = asyncio.get_running_loop().create_task(running.broker.drain())
+    assert json.loads((await client.line()).removeprefix(b"INFO "))["ldm"] is True
+    reload(running, max_payload=5)
+    info = json.loads((await client.line()).removeprefix(b"INFO "))
+    assert (info["ldm"], info["max_payload"]) == (True, 5)
+    draining.cancel()
+
+
+@pytest.mark.parametrize("limit", [3, 0, -1])
+async def test_a_lower_limit_of_connections_closes_the_latest(start: Start, limit: int) -> None:
+    running = start()
+    clients = [await running.raw(name="x") for _ in range(5)]
+    for client in clients:
+        await client.ask()
+    reload(running, max_connections=limit)
+    kept = max(limit, 0)
+    for client in clients[kept:]:
+        # The INFO that this reload sends to all of them may come first.
+        assert (await client.rest()).endswith(b"-ERR 'maximum connections exceeded'\r\n")
+    for client in clients[:kept]:
+        assert await client.ask() == []
+    assert f"Closed {5 - kept} connections to fall within max_connections" in running.log_text()
+    assert await (await running.raw()).rest() == b"-ERR 'maximum connections exceeded'\r\n"
+
+
 async def test_reloaded_limits_hold_at_once(start: Start) -> None:
     running = start()
     client = await running.raw(protocol=1)

@@ -122,8 +122,6 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
         {
             "jetstream": True,
             "jetstream_request_queue_limit": 5,
-            "stream_max_buffered_msgs": 6,
-            "stream_max_buffered_size": 7 << 20,
         },
     ),
     ("jetstream {request_queue_limit: 0, max_buffered_msgs: 0}", {"jetstream": True}),

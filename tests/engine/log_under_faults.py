@@ -5,7 +5,6 @@ Each prints one line at its end; an AssertionError is a failure.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import resource
@@ -18,13 +17,10 @@ from functools import partial
 
 from headrace.engine.committer import Committer
 from headrace.engine.log import Log
+from tests.engine.fault_library import FOR_EVER, SHORT, Faults, Kind
 from tests.engine.logs import messages, settle
 
 SEGMENT = 4096
-
-
-def faults() -> ctypes.CDLL:
-    return ctypes.CDLL(os.environ["LD_PRELOAD"])
 
 
 def payload(seq: int) -> bytes:
@@ -91,7 +87,7 @@ def tell(pipe: int, acknowledged: int, purged_to: int) -> None:
 
 def killed_everywhere(directory: str) -> str:
     """Die at the N-th call that changes a file, for every N, and look at what is left."""
-    library = faults()
+    faults = Faults()
     n = 0
     while True:
         n += 1
@@ -99,7 +95,9 @@ def killed_everywhere(directory: str) -> str:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            library.arm_kill(ctypes.c_long(n))
+            faults.watch(directory)
+            faults.begin()
+            faults.kill_at(n)
             work(directory, partial(tell, writing), 50)
             os._exit(0)
         os.close(writing)
@@ -133,7 +131,7 @@ def work_compressed(directory: str, acknowledge: Callable[[int, int], object]) -
 
 def killed_while_compressing(directory: str) -> str:
     """As above, with compressed segments: one complete form of each is there at any moment."""
-    library = faults()
+    faults = Faults()
     n = 0
     while True:
         n += 1
@@ -141,7 +139,9 @@ def killed_while_compressing(directory: str) -> str:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            library.arm_kill(ctypes.c_long(n))
+            faults.watch(directory)
+            faults.begin()
+            faults.kill_at(n)
             work_compressed(directory, partial(tell, writing))
             os._exit(0)
         os.close(writing)
@@ -164,7 +164,7 @@ def is_compressed(file: os.DirEntry[str]) -> bool:
 
 def full_while_compressing(directory: str) -> str:
     """No space for the compressed form: the segments stay as they are, it is said once, and all goes on."""
-    library = faults()
+    faults = Faults()
     warnings: list[str] = []
     log = Log(directory, segment_bytes=SEGMENT)
     log.recover()
@@ -175,9 +175,10 @@ def full_while_compressing(directory: str) -> str:
     before = messages(log)
     names = sorted(os.listdir(directory))
     for error in (errno.ENOSPC, errno.EIO):
-        library.arm_write(ctypes.c_long(2), ctypes.c_int(error))
+        faults.begin()
+        faults.arm(Kind.WRITE, 2, FOR_EVER, error)
         log.configure(compression="s2")
-        library.disarm()
+        faults.disarm()
         assert sorted(os.listdir(directory)) == names  # no temporary file is left
         log.configure(compression="none")
     assert warnings == ["a segment cannot be compressed and stays as it is: No space left on device"]
@@ -203,21 +204,22 @@ def full_while_compressing(directory: str) -> str:
 
 def sync_fails(directory: str) -> str:
     """No acknowledgement after a failed sync, and none later either."""
-    library = faults()
+    faults = Faults()
     committer = Committer(2)
     log = Log(directory, committer=committer)
     log.recover()
     for _ in range(10):
         log.append(b"s", b"", b"good")
     assert settle(log, committer) is None
-    library.arm_sync(ctypes.c_long(1))
+    faults.begin()
+    faults.arm(Kind.SYNC, 1, FOR_EVER, errno.EIO)
     for _ in range(5):
         log.append(b"s", b"", b"bad")
     failure = settle(log, committer)
     assert failure is not None
     assert "Input/output error" in failure
     assert log.failure == failure
-    library.disarm()
+    faults.disarm()
     time.sleep(0.2)  # longer than it waits before it tries again after a full disk
     attempts: list[Callable[[], object]] = [
         lambda: log.append(b"s", b"", b"late"),
@@ -316,18 +318,19 @@ def small_disk(directory: str) -> str:
 
 def write_fails(directory: str) -> str:
     """Any other error of a write is final, and the group is taken back, too."""
-    library = faults()
+    faults = Faults()
     committer = Committer(1)
     log = Log(directory, committer=committer, segment_bytes=SEGMENT)
     log.recover()
     for _ in range(100):
         log.append(b"s", b"", b"good")
     assert settle(log, committer) is None
-    library.arm_write(ctypes.c_long(1), ctypes.c_int(errno.EIO))
+    faults.begin()
+    faults.arm(Kind.WRITE, 1, FOR_EVER, errno.EIO)
     for _ in range(300):
         log.append(b"s", b"", b"bad")  # goes on into further segments
     assert settle(log, committer) is not None
-    library.disarm()
+    faults.disarm()
     assert (log.last_seq, len(messages(log))) == (100, 100)
     log.close()
     again = Log(directory, committer=committer, segment_bytes=SEGMENT)
@@ -339,8 +342,10 @@ def write_fails(directory: str) -> str:
 
 
 def short_writes(directory: str) -> str:
-    """Short and interrupted writes are completed."""
-    faults().arm_short(ctypes.c_long(1))
+    """Short writes are completed."""
+    faults = Faults()
+    faults.begin()
+    faults.arm(Kind.WRITE, 1, FOR_EVER, SHORT)
     acknowledged = 0
 
     def acknowledge(seq: int, purged_to: int) -> None:
@@ -348,7 +353,7 @@ def short_writes(directory: str) -> str:
         acknowledged = seq
 
     work(directory, acknowledge, 30)
-    faults().disarm()
+    faults.disarm()
     assert acknowledged == 180
     return f"{check_recovered(directory, acknowledged, 2)} messages"
 

@@ -7,11 +7,11 @@ import random
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.engine.fault_library import compile_library
 from tests.engine.log_under_faults import check_recovered
 
 HERE = Path(__file__).parent
@@ -20,12 +20,7 @@ KILLS = 10
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("faults") / "faults.so"
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None:
-        compiler = "cc"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", made, HERE / "faults.c", "-ldl"], check=True)
-    return made
+    return compile_library(tmp_path_factory.mktemp("faults"))
 
 
 def command(scenario: str, directory: Path) -> list[str]:

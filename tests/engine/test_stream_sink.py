@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +93,10 @@ def test_headers_are_stored_with_the_message(bench: Bench, stream: Stream) -> No
     assert (stored.headers, stored.payload) == (b"NATS/1.0\r\nA: b\r\n\r\n", b"hi")
 
 
-def published_with_id(msg_id: bytes, reply: bytes) -> bytes:
+def published_with_id(msg_id: bytes, reply: bytes, payload: bytes = b"x") -> bytes:
     headers = b"NATS/1.0\r\nNats-Msg-Id: " + msg_id + b"\r\n\r\n"
-    return b"HPUB s.one %b %d %d\r\n%bx\r\n" % (reply, len(headers), len(headers) + 1, headers)
+    sizes = len(headers), len(headers) + len(payload)
+    return b"HPUB s.one %b %d %d\r\n%b%b\r\n" % (reply, *sizes, headers, payload)
 
 
 def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stream: Stream) -> None:
@@ -112,6 +115,40 @@ def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stre
     assert stream.log.last_seq == 2
     assert stream.sink.find(b"b") == 2
     assert stream.sink.find(b"c") == 0
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """Writes beyond it fail as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("stream", ["file"], indirect=True)
+@pytest.mark.parametrize("reply", [b"", b"inbox.0"])
+def test_an_id_whose_message_could_not_be_written_is_forgotten(
+    bench: Bench, stream: Stream, reply: bytes
+) -> None:
+    """Also if nobody waits for the acknowledgement: the id may come again."""
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"stored", b"inbox.1"))
+    answers(bench, peer, 1)
+    with files_no_larger_than(1 << 19):
+        peer.send(published_with_id(b"lost", reply, bytes(1 << 19)))
+        bench.settle_until(lambda: stream.log.failure is not None)
+    assert stream.log.last_seq == 1
+    assert [stream.sink.find(msg_id) for msg_id in (b"stored", b"lost")] == [1, 0]
+    assert stream.sink.last_msg_id == b"stored"
+    while stream.log.last_seq == 1:  # it tries again after a while
+        peer.send(published_with_id(b"lost", b"inbox.2"))
+    assert answers(bench, peer, 1) == [(b"inbox.2", {"stream": "S", "seq": 2})]
+    peer.send(published_with_id(b"lost", b"inbox.3"))
+    assert answers(bench, peer, 1) == [(b"inbox.3", {"stream": "S", "seq": 2, "duplicate": True})]
 
 
 def test_an_empty_message_id_is_none(bench: Bench, stream: Stream) -> None:

@@ -197,7 +197,7 @@ async def test_subsz_lists_what_a_subject_would_reach(start: Starter, connect: C
         return [one["subject"] for one in answer.get("subscriptions_list", [])]
 
     assert await subjects("") == ["a.*", "a.>", "b", "a.b"]
-    assert await subjects("test=a.b") == ["a.*", "a.>", "a.b"]
+    assert sorted(await subjects("test=a.b")) == ["a.*", "a.>", "a.b"]
     assert await subjects("test=nobody") == []
     assert await subjects("offset=1&limit=1") == ["a.>"]
     assert await subjects("offset=2") == ["b", "a.b"]

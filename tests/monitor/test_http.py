@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from headrace.monitor.endpoint import Answer
 from headrace.server import Server
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.fetch import fetch, read_response
@@ -68,6 +69,31 @@ async def test_a_connection_serves_many_requests(start: Starter) -> None:
     both = await reader.read()
     assert both.count(b'{"status":"ok"}') == 2
     writer.close()
+
+
+async def test_a_connection_is_answered_one_request_in_a_turn(start: Starter) -> None:
+    """However many come at once, over one connection or several: others are served in between."""
+    server = await start()
+    peers = [await asyncio.open_connection("127.0.0.1", server.monitor.port) for _ in range(3)]
+    answered: list[int] = []
+    handle, turn = server.monitor.http._handle, 0
+
+    def counted(target: str) -> Answer:
+        answered.append(turn)
+        return handle(target)
+
+    server.monitor.http._handle = counted
+    for _, writer in peers:
+        writer.write(GET_HEALTH * 50)
+    while len(answered) < 150:
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(set(answered)) == 150
+    for reader, writer in peers:
+        received = b""
+        while received.count(b'{"status":"ok"}') < 50:
+            received += await reader.read(1 << 16)
+        writer.close()
 
 
 async def test_a_request_with_a_body_is_the_last(start: Starter) -> None:
@@ -186,13 +212,21 @@ async def test_a_long_answer_is_whole_although_interest_changes(start: Starter) 
     client.write(b"".join(b"SUB subject.%d %d\r\n" % (number, number) for number in range(20_000)))
     while server.broker.interest.count < 20_000:
         await asyncio.sleep(0.01)
-    asked = asyncio.create_task(fetch(server.monitor.port, "/connz?subs=detail"))
-    while not server.monitor.http.connections:
-        await asyncio.sleep(0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.monitor.port)
+    writer.write(b"GET /connz?subs=detail HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
     client.write(b"".join(b"UNSUB %d\r\n" % number for number in range(20_000)))
-    response = await asked
+    whole = asyncio.StreamReader()
+    whole.feed_data(head + await reader.read())
+    whole.feed_eof()
+    response = await read_response(whole)
     assert response.headers["transfer-encoding"] == "chunked"
-    assert len(json.loads(response.body)["connections"][0]["subscriptions_list_detail"]) in (0, 20_000)
+    listed = [
+        int(one["sid"]) for one in json.loads(response.body)["connections"][0]["subscriptions_list_detail"]
+    ]
+    assert listed == sorted(set(listed))
+    assert listed[:10] == list(range(10))
+    writer.close()
     client.transport.abort()
 
 

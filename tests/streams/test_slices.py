@@ -15,11 +15,12 @@ from headrace.engine.log import Log
 from headrace.streams import slices
 from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
-from headrace.streams.slices import Background, in_slices, remove_in_slices
+from headrace.streams.slices import Background, StuckError, in_slices, remove_in_slices
 from headrace.streams.stream_details import count_subjects, list_deleted
 from tests.streams.peers import ask, client_of, jetstream_server
 
 MESSAGES = 20_000
+FEW = 50
 EVERYTHING = Filter(())
 
 
@@ -103,6 +104,75 @@ async def test_a_lower_limit_is_kept_at_the_end_whatever_is_published_meanwhile(
     assert {count for count, _, _ in log.subjects(EVERYTHING).values()} == {500}
     append(log, 10)
     assert log.count == 5000
+
+
+def emptied(log: Log) -> None:
+    log.purge()
+
+
+def without_messages(log: Log) -> None:
+    log.remove_many(range(1, FEW + 1))
+
+
+def without_tail(log: Log) -> None:
+    log.remove_many(range(FEW - 20, FEW + 1))
+
+
+def without_head(log: Log) -> None:
+    log.remove_many(range(1, 20))
+
+
+def with_only_the_first(log: Log) -> None:
+    log.remove_many(range(2, FEW + 1))
+
+
+PURGES = [
+    *({"seq": seq} for seq in (0, 1, 4, FEW, FEW + 1, 2**53, 2**63, 2**64 - 1)),
+    *({"keep": keep} for keep in (1, 7, FEW, 2**64 - 1)),
+]
+
+
+@pytest.mark.parametrize("subject", ["s.3", "s.*", ">", "other"])
+@pytest.mark.parametrize(
+    "prepare", [emptied, without_messages, without_tail, without_head, with_only_the_first]
+)
+async def test_a_purge_ends_whatever_is_left_of_the_stream(
+    prepare: Callable[[Log], None], subject: str
+) -> None:
+    for request in PURGES:
+        log = Log()
+        append(log, FEW)
+        prepare(log)
+        before = sequences(log)
+        matching = [at for at in before if subject in ("s.*", ">") or (subject == "s.3" and at % 10 == 4)]
+        seq, keep = request.get("seq", 0), request.get("keep", 0)
+        goes = matching[: max(len(matching) - keep, 0)]
+        goes = [at for at in goes if not seq or at < seq]
+        async with asyncio.timeout(30):
+            assert await purge(log, subject=subject, **request) == len(goes), request
+        assert sequences(log) == [at for at in before if at not in goes]
+
+
+async def test_work_that_makes_no_progress_ends_with_an_error() -> None:
+    steps = 0
+
+    def step() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    with pytest.raises(StuckError, match="at 7"):
+        await in_slices(step, place=lambda: 7)
+    assert steps == slices.STUCK_STEPS
+
+
+async def test_work_in_the_background_that_makes_no_progress_is_given_up_and_reported() -> None:
+    log, reported = Log(), list[Exception]()
+    work = Background(log, lambda: False, place=lambda: 7, on_stuck=reported.append)
+    work.start()
+    async with asyncio.timeout(30):
+        await work.finished()
+    assert [type(error) for error in reported] == [StuckError]
 
 
 async def test_after_a_crash_in_the_middle_some_of_a_purge_is_done(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 
 from headrace.accounts.authentication import Authenticator
 from headrace.broker.connection import Connection
+from headrace.broker.credential_checks import CredentialChecks
+from headrace.broker.descriptors import DescriptorReserve
 from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, listen
 from headrace.broker.timers import EqualTimers
@@ -41,6 +43,7 @@ class Broker:
         self.server_id = new_server_id()
         self.started_at = self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
+        self.credential_checks = CredentialChecks()
         self.interest = Interest()
         self.hub = Hub(
             max_payload=options.max_payload,
@@ -65,8 +68,9 @@ class Broker:
         )
         self.port = options.port  # the one in use, once it listens
         self._listener: Listener | None = None
+        self._reserve = DescriptorReserve(log)
+        self._is_lame_duck = False
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
-        self._tasks: set[asyncio.Task[None]] = set()
         self._write_check: asyncio.TimerHandle | None = None
 
     # -- starting and stopping
@@ -104,6 +108,7 @@ class Broker:
             self._write_check.cancel()
         for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
             timers.stop_all()
+        self.credential_checks.stop()
         if self.hub.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.hub.fileno())
             self.hub.close()
@@ -112,7 +117,8 @@ class Broker:
         """Lame duck: take no new clients, tell the others, then close them one by one over the given time."""
         options = self.options
         self.stop_accepting()
-        self.info.lame_duck = True
+        self._is_lame_duck = True
+        self._announce()
         for connection in self.connections.values():
             connection.announce()
         self.hub.flush()
@@ -138,6 +144,7 @@ class Broker:
         self.first_ping_timers.seconds = min(FIRST_PING_SECONDS, options.ping_interval)
         self.ping_timers.seconds = options.ping_interval
         self._announce()
+        self._close_excess()
         for connection in self.connections.values():
             connection.link.trace(options.trace)
             if info_changed:
@@ -148,8 +155,20 @@ class Broker:
 
     def _announce(self) -> None:
         self.info = ServerInfo(
-            self.options, self.server_id, self.port, auth_required=self.authenticator.required
+            self.options,
+            self.server_id,
+            self.port,
+            auth_required=self.authenticator.required,
+            lame_duck=self._is_lame_duck,
         )
+
+    def _close_excess(self) -> None:
+        """A lower limit holds for those who are connected, too. The latest leave; nats-server picks any."""
+        excess = list(self.connections.values())[max(self.options.max_connections, 0) :]
+        for connection in excess:
+            connection.on_violation("connections", b"")
+        if excess:
+            self.log.info(f"Closed {len(excess)} connections to fall within max_connections")
 
     # -- clients
 
@@ -158,9 +177,9 @@ class Broker:
         self._last_cid += 1
         self.total_connections += 1
         connection = Connection(self, self._last_cid, host, port)
-        link = self.hub.attach(accepted.detach(), connection, self.interest)
-        connection.start(link)
-        if len(self.connections) < limit:
+        descriptor = accepted.detach()
+        connection.start(self.hub.attach(descriptor, connection, self.interest), descriptor)
+        if len(self.connections) < limit and self._reserve.has_room_for(descriptor):
             self.connections[connection.cid] = connection
         else:
             connection.on_violation("connections", b"")
@@ -186,12 +205,6 @@ class Broker:
         """A mistake of ours outside of any connection."""
         text = "".join(traceback.format_exception(error))
         self.log.error(f"Internal error: {text}")
-
-    def in_background(self, work: Coroutine[None, None, None]) -> None:
-        """Run work that takes a while; the event loop alone would not keep it from being collected."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- timers
 

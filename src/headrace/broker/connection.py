@@ -6,14 +6,15 @@ is not a message; they run inside the engine's tick, so what they send leaves at
 
 from __future__ import annotations
 
-import asyncio
 import time
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from headrace.accounts.authentication import Authenticator
 from headrace.broker.connect_options import ConnectOptions, check_info, read_connect, redact_connect
+from headrace.broker.credential_checks import Check, CredentialChecks, has_hung_up
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS, encode_error, quote
@@ -38,16 +39,17 @@ class Surroundings(Protocol):
     log: Log
     info: ServerInfo
     authenticator: Authenticator
+    credential_checks: CredentialChecks
     auth_timers: EqualTimers[Connection]
     first_ping_timers: EqualTimers[Connection]
     ping_timers: EqualTimers[Connection]
 
     def forget(self, connection: Connection, reason: str) -> None: ...
-    def in_background(self, work: Coroutine[None, None, None]) -> None: ...
 
 
 class Connection:
     __slots__ = (
+        "_descriptor",
         "_label",
         "_ping_sent_at",
         "_pings_out",
@@ -81,10 +83,11 @@ class Connection:
     def __str__(self) -> str:
         return self._label
 
-    def start(self, link: Link) -> None:
+    def start(self, link: Link, descriptor: int) -> None:
         """Greet the client; it has just been accepted."""
         server = self._server
         self.link = link
+        self._descriptor = descriptor
         link.trace(server.options.trace)
         link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
         self._await_credentials()
@@ -95,7 +98,6 @@ class Connection:
 
     def on_connect(self, json: bytes) -> None:
         server = self._server
-        server.auth_timers.stop(self)
         self.rtt = time.time() - self.started_at
         is_first = not self.link.connected
         try:
@@ -106,16 +108,14 @@ class Connection:
         if not is_first:
             self.link.unsubscribe_all()
         if server.authenticator.is_slow:
-            self.link.hold()
-            server.in_background(self._authenticate_in_thread())
+            self._authenticate_in_thread()
         else:
-            self._admit(self._authenticate())
+            self._admit(self._authenticate(server.authenticator))
 
     def on_early_operation(self) -> None:
         """Something else came before CONNECT although the server wants credentials."""
         authenticator = self._server.authenticator
         if authenticator.admits_without_connect():
-            self._server.auth_timers.stop(self)
             self._admit(authenticator.no_auth_user, answers_connect=False)
         else:
             self.on_violation("authorization", b"")
@@ -197,6 +197,7 @@ class Connection:
     def on_closed(self, reason: str) -> None:
         server = self._server
         self.stopped_at = time.time()
+        server.credential_checks.drop(self)
         server.auth_timers.stop(self)
         server.first_ping_timers.stop(self)
         server.ping_timers.stop(self)
@@ -215,8 +216,8 @@ class Connection:
         if not self.link.connected:
             self._await_credentials()
         elif server.authenticator.is_slow:
-            server.in_background(self._check_again_in_thread())
-        elif self._authenticate() is None:
+            server.credential_checks.check_again(self, self._slow_check(self._on_checked_again))
+        elif self._authenticate(server.authenticator) is None:
             self.on_violation("authorization", b"")
 
     def on_auth_timeout(self) -> None:
@@ -245,27 +246,62 @@ class Connection:
         if required:
             self._server.auth_timers.start(self)
 
-    def _authenticate(self) -> str | None:
+    def _authenticate(self, authenticator: Authenticator) -> str | None:
         options = self.options
         if options.account or options.new_account:
             return None  # naming an account in CONNECT is no longer allowed
-        return self._server.authenticator.check(
-            user=options.user, password=options.password, token=options.auth_token
+        return authenticator.check(user=options.user, password=options.password, token=options.auth_token)
+
+    def _authenticate_in_thread(self) -> None:
+        """Hold the link until its turn has come. The clock of the authentication timeout keeps running."""
+        if self._server.credential_checks.check(self, self._slow_check(self._on_checked)):
+            self.link.hold()
+        else:
+            self.on_violation("auth_timeout", b"too many clients wait for authentication")
+
+    def _slow_check(self, on_checked: Callable[[Authenticator, str | None], None]) -> Check:
+        authenticator = self._server.authenticator
+        return Check(
+            compare=partial(self._authenticate, authenticator),
+            on_compared=partial(on_checked, authenticator),
+            on_bug=self._on_check_failed,
         )
 
-    async def _authenticate_in_thread(self) -> None:
-        user = await asyncio.to_thread(self._authenticate)
-        if not self.link.closed:
+    def _on_checked(self, authenticator: Authenticator, user: str | None) -> None:
+        if self.link.closed:
+            return
+        if authenticator is not self._server.authenticator:
+            self._authenticate_in_thread()  # a reload has changed who is admitted
+            if not self.link.closed:
+                return
+        else:
             self._admit(user)
         self.link.release()
 
-    async def _check_again_in_thread(self) -> None:
-        if await asyncio.to_thread(self._authenticate) is None and not self.link.closed:
+    def _on_checked_again(self, authenticator: Authenticator, user: str | None) -> None:
+        if user is None and not self.link.closed and authenticator is self._server.authenticator:
             self.on_violation("authorization", b"")
             self.link.release()
 
+    def _on_check_failed(self, error: BaseException) -> None:
+        """A mistake of ours admits nobody."""
+        text = "".join(traceback.format_exception(error))
+        self._server.log.error(f"{self} - Unexpected error in authentication: {text}")
+        if not self.link.closed:
+            self.on_violation("authorization", b"")
+            self.link.release()
+
+    def has_left(self) -> bool:
+        """Asked while the link is held: nobody reads its socket then."""
+        return not self.link.closed and has_hung_up(self._descriptor)
+
+    def on_left(self) -> None:
+        self.link.close("Client Closed")
+        self.link.release()
+
     def _admit(self, user: str | None, *, answers_connect: bool = True) -> None:
         options, link = self.options, self.link
+        self._server.auth_timers.stop(self)
         if user is None:
             self._log_refusal()
             self.on_violation("authorization", b"")

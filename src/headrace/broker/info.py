@@ -24,10 +24,12 @@ def new_server_id() -> str:
 class ServerInfo:
     """Makes INFO lines. What differs between clients is given with each call."""
 
-    def __init__(self, options: Options, server_id: str, port: int, *, auth_required: bool) -> None:
+    def __init__(
+        self, options: Options, server_id: str, port: int, *, auth_required: bool, lame_duck: bool
+    ) -> None:
         self.server_id = server_id
         self.server_name = options.server_name or server_id
-        self.lame_duck = False
+        self._lame_duck = lame_duck
         self._options = options
         self._port = port
         self._auth_required = auth_required
@@ -55,7 +57,7 @@ class ServerInfo:
             info["jetstream"] = True
         info["client_id"] = client_id
         info["client_ip"] = client_ip
-        if self.lame_duck:
+        if self._lame_duck:
             info["ldm"] = True
         if options.jetstream_domain:
             info["domain"] = options.jetstream_domain

@@ -232,8 +232,9 @@ FIELDS: dict[str, Reader] = {
     "domain": _text("jetstream_domain"),
     "unique_tag": _read_unique_tag,
     "limits": _read_limits,
-    "max_buffered_size": _size("stream_max_buffered_size"),
-    "max_buffered_msgs": _number("stream_max_buffered_msgs"),
+    # Where nats-server refuses messages of a stream that falls behind, publishers wait here.
+    "max_buffered_size": _size(""),
+    "max_buffered_msgs": _number(),
     "request_queue_limit": _number("jetstream_request_queue_limit"),
     "info_queue_limit": _number(),
     "max_outstanding_catchup": _size(""),

@@ -142,8 +142,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     account_jetstream: bool = True  # whether the account may have streams, where the server has JetStream
     account_limits: AccountLimits = AccountLimits()
     jetstream_request_queue_limit: int = 10_000
-    stream_max_buffered_msgs: int = 100_000
-    stream_max_buffered_size: int = 128 * MIB
     sync_interval: float = SYNC_ALWAYS  # until an acknowledged message is synced; nats-server's is 2 minutes
 
     # Behaviour
@@ -214,8 +212,6 @@ ZERO_MEANS_DEFAULT = (
     "connect_error_reports",
     "reconnect_error_reports",
     "jetstream_request_queue_limit",
-    "stream_max_buffered_msgs",
-    "stream_max_buffered_size",
 )
 
 

@@ -13,5 +13,7 @@ cdef class Appender(Readings):
     cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL
     cdef int _append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1
     cdef int _begin_segment(self, uint64_t seq) except -1
+    cdef Segment *_add_segment(self, uint64_t seq) except NULL
+    cdef int _reserve_parts(self, uint32_t count) except -1
     cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1
     cdef char *_reserve(self, size_t length) except NULL

@@ -5,7 +5,7 @@ on disk both happen when the group is written.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport malloc, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from headrace.engine.committer cimport Buffer, Part
@@ -43,21 +43,22 @@ cdef class Appender(Readings):
     cdef char *_append_to_memory(self, uint64_t seq, size_t length) except NULL:
         cdef Segment *segment = self.active
         cdef uint64_t capacity = FIRST_MEMORY
+        cdef char *memory
         if segment == NULL or segment.size + length > segment.allocated or seq >= segment.base_seq + ABSENT:
             if segment != NULL:
                 capacity = min(2 * segment.allocated, LARGEST_MEMORY)
             if capacity < SEGMENT_HEAD + length:
                 capacity = SEGMENT_HEAD + length
-            segment = new_segment(self.next_number, seq)
-            if segment == NULL:
+            memory = <char *> malloc(capacity)
+            if memory == NULL:
                 raise MemoryError
-            segment.memory = <char *> malloc(capacity)
+            try:
+                segment = self._add_segment(seq)
+            except MemoryError:
+                free(memory)
+                raise
+            segment.memory = memory
             segment.allocated = capacity
-            if segment.memory == NULL:
-                free_segment(segment)
-                raise MemoryError
-            self.add_segment(segment)
-            self.next_number += 1
             if self.active != NULL:
                 self.active.sealed = True
                 if 2 * self.active.live_bytes < self.active.size:
@@ -69,13 +70,13 @@ cdef class Appender(Readings):
     cdef int _begin_segment(self, uint64_t seq) except -1:
         """Seal the active segment and begin the next one. Both happen on disk when the group is written."""
         cdef SegmentHead head
-        cdef Segment *segment = new_segment(self.next_number, seq)
-        if segment == NULL:
-            raise MemoryError
+        cdef Segment *segment
+        # All the memory first: half a segment in the list would swallow what is appended to it.
+        self._reserve_parts(2)
+        self._reserve(SEGMENT_HEAD)
+        segment = self._add_segment(seq)
         segment.limit = self.segment_bytes
         segment.salt = random_salt()
-        self.add_segment(segment)
-        self.next_number += 1
         if self.active != NULL:
             if self.pending.part_count == 0 \
                     or self.pending.parts[self.pending.part_count - 1].segment != self.active:
@@ -94,16 +95,34 @@ cdef class Appender(Readings):
         self.pending.size += SEGMENT_HEAD
         return 0
 
-    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1:
+    cdef Segment *_add_segment(self, uint64_t seq) except NULL:
+        """The next one, empty, at the end of the list."""
+        cdef Segment *segment = new_segment(self.next_number, seq)
+        if segment == NULL:
+            raise MemoryError
+        try:
+            self.add_segment(segment)
+        except MemoryError:
+            free_segment(segment)
+            raise
+        self.next_number += 1
+        return segment
+
+    cdef int _reserve_parts(self, uint32_t count) except -1:
         cdef Buffer *buffer = self.pending
-        cdef Part *part
         cdef void *grown
-        if buffer.part_count == buffer.part_capacity:
-            grown = realloc(buffer.parts, (2 * buffer.part_capacity + 2) * sizeof(Part))
+        if buffer.part_count + count > buffer.part_capacity:
+            grown = realloc(buffer.parts, (2 * buffer.part_capacity + count) * sizeof(Part))
             if grown == NULL:
                 raise MemoryError
             buffer.parts = <Part *> grown
-            buffer.part_capacity = 2 * buffer.part_capacity + 2
+            buffer.part_capacity = 2 * buffer.part_capacity + count
+        return 0
+
+    cdef int _begin_part(self, Segment *segment, uint64_t offset, bint create) except -1:
+        cdef Buffer *buffer = self.pending
+        cdef Part *part
+        self._reserve_parts(1)
         part = &buffer.parts[buffer.part_count]
         memset(part, 0, sizeof(Part))
         part.segment = segment

@@ -46,6 +46,7 @@ cdef struct Contents:
     uint32_t damages               # places in the middle where something was unreadable
     uint64_t damaged_at            # the first of them
     uint64_t damaged_bytes
+    uint64_t checked_bytes         # that checksums were made of while scanning
     bint torn                      # behind the end there is something that is not a record
 
 cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil

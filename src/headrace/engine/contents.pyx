@@ -18,6 +18,9 @@ Scanning. Records follow each other without gaps, so the end of one is the begin
 not pass for a record, the next place that does is searched byte by byte (lengths that fit together, a sequence that can
 follow, and the checksum): what lies between is damage, and what comes behind it is kept. Where nothing more follows,
 the log ends: zeros behind it are space taken ahead, anything else is a torn write.
+
+The search is linear in the size of the file, whatever is in it: from the first damage on, all of it is in memory, and
+the checksum of a place that may be a record costs the same however long that claims to be (see checksums.pyx).
 """
 
 from libc.errno cimport ENOMEM, errno
@@ -28,14 +31,19 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY, open
 from posix.unistd cimport close, unlink
 
+from headrace.engine.checksums cimport GRAIN, Checksums, checksum_of, free_checksums, prepare_checksums
 from headrace.engine.files cimport PATH_SIZE, file_size as size_of_file, read_all, segment_path, write_all
 from headrace.engine.hashing cimport hash_of
 from headrace.engine.packing cimport Stretch, load_blocks
 from headrace.engine.record cimport (
-    ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, crc32c, is_intact, is_well_formed,
-    prepare_crc32c,
+    CRC_FROM, ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, crc32c, is_intact,
+    is_well_formed, prepare_crc32c,
 )
-from headrace.engine.segments cimport ABSENT, SEGMENT_HEAD, Packing, Ranges, add_range, clear_ranges
+from headrace.engine.segments cimport (
+    ABSENT, SEGMENT_HEAD, Packing, Ranges, SegmentHead, add_range, clear_ranges, read_segment_head,
+)
+
+import io
 
 prepare_crc32c()
 
@@ -71,6 +79,7 @@ cdef struct Slide:
     int fd
     const Packing *packing         # NULL: the file is not compressed
     Stretch held
+    Checksums checksums            # of what is held, once something was damaged: then it is the rest of the file
     uint64_t file_size
     int error
 
@@ -132,7 +141,24 @@ cdef const RecordHead *_record_at(Slide *slide, uint64_t offset, Contents *conte
         if contents.count and head.seq - contents.base_seq <= contents.deltas[contents.count - 1]:
             return NULL
     head = <const RecordHead *> _bytes_at(slide, offset, head.length)
-    return head if head != NULL and is_intact(head, contents.salt) else NULL
+    return head if head != NULL and _is_intact(slide, offset, head, contents) else NULL
+
+
+cdef bint _is_intact(const Slide *slide, uint64_t offset, const RecordHead *head, Contents *contents) noexcept nogil:
+    cdef uint64_t start
+    if slide.checksums.sums == NULL:
+        contents.checked_bytes += head.length
+        return is_intact(head, contents.salt)
+    contents.checked_bytes += 2 * GRAIN
+    start = offset - slide.held.start
+    return checksum_of(&slide.checksums, contents.salt, start + CRC_FROM, start + head.length) == head.crc
+
+
+cdef void _hold_rest(Slide *slide, uint64_t offset, Contents *contents) noexcept nogil:
+    """Something is damaged: from here on, have all of the file in memory, with its checksums."""
+    if slide.checksums.sums == NULL and _bytes_at(slide, offset, slide.file_size - offset) != NULL:
+        contents.checked_bytes += slide.held.size
+        slide.error = prepare_checksums(&slide.checksums, slide.held.data, slide.held.size)
 
 
 cdef int _subject_place(Contents *contents, const char *subject, uint16_t length, uint32_t *place) noexcept nogil:
@@ -296,6 +322,7 @@ cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, 
             break
         bad = at
         at += 1
+        _hold_rest(&slide, bad, contents)
         while at + HEAD_SIZE <= slide.file_size and not slide.error:
             if _record_at(&slide, at, contents) != NULL:
                 break
@@ -312,6 +339,7 @@ cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, 
         error = slide.error
     contents.end = at
     free(slide.held.data)
+    free_checksums(&slide.checksums)
     free(contents.table)
     contents.table = NULL
     if error:
@@ -553,3 +581,22 @@ cdef bint load_places(const char *directory, uint64_t number, Contents *contents
         if contents.subject_places[k] >= contents.subject_count:
             return False
     return True
+
+
+def scan_work(str path not None):
+    """How many messages a scan of a plain segment finds, and of how many bytes it makes checksums on the way."""
+    cdef char text[SEGMENT_HEAD]
+    cdef SegmentHead head
+    cdef Contents contents
+    cdef size_t got = 0
+    cdef int error = 0
+    with io.open(path, "rb") as file:
+        error = read_all(file.fileno(), text, SEGMENT_HEAD, 0, &got)
+        if error or got < SEGMENT_HEAD or not read_segment_head(text, &head) or head.plain_size:
+            raise ValueError(f"not a plain segment: {path}")
+        error = scan(file.fileno(), NULL, head.base_seq, head.salt, &contents)
+    if error:
+        raise OSError(error, f"cannot read {path}")
+    found = contents.count, contents.checked_bytes
+    free_contents(&contents)
+    return found

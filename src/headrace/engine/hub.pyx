@@ -100,12 +100,14 @@ cdef class Hub(Deliveries):
         link.interest = interest
         link.subscriptions = {}
         link.active_at = link.written_at = monotonic()
+        self.links[fd] = link          # first: epoll has only a pointer to it
         event.events = EPOLLIN
         event.data.ptr = <void *> link
         if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
+            error = OSError(errno, os.strerror(errno))
+            del self.links[fd]
             close(fd)
-            raise OSError(errno, os.strerror(errno))
-        self.links[fd] = link
+            raise error
         return link
 
     def add_source(self, int fd, action):
@@ -116,11 +118,13 @@ cdef class Hub(Deliveries):
         link.flags = SOURCE
         link.hub = self
         link.owner = action
+        self.sources[fd] = link        # first: epoll has only a pointer to it
         event.events = EPOLLIN
         event.data.ptr = <void *> link
         if epoll_ctl(self.epoll, EPOLL_CTL_ADD, fd, &event) < 0:
-            raise OSError(errno, os.strerror(errno))
-        self.sources[fd] = link
+            error = OSError(errno, os.strerror(errno))
+            del self.sources[fd]
+            raise error
 
     def remove_source(self, int fd):
         epoll_ctl(self.epoll, EPOLL_CTL_DEL, fd, NULL)
@@ -220,7 +224,7 @@ cdef class Hub(Deliveries):
         self._run_deferred()
         self.flush_all()
         self.ease()
-        while self.closing or self.deferred:
+        while self.first_closing != NULL or self.deferred:
             self._reap()
             self._run_deferred()
             self.flush_all()
@@ -234,13 +238,20 @@ cdef class Hub(Deliveries):
 
     cdef int _run_deferred(self) except -1:
         cdef list actions = self.deferred
+        cdef Py_ssize_t place = 0
         if actions:
             self.deferred = []
-            for action in actions:
-                try:
-                    action()
-                except Exception as error:
-                    self._report(error)
+            try:
+                while place < len(actions):
+                    action = actions[place]
+                    place += 1
+                    try:
+                        action()
+                    except Exception as error:
+                        self._report(error)
+            finally:
+                if place < len(actions):         # the report has failed: the others are not forgotten for that
+                    self.deferred[:0] = actions[place:]
         return 0
 
     cdef int _report(self, object error) except -1:
@@ -616,14 +627,18 @@ cdef class Hub(Deliveries):
     cdef int _reap(self) except -1:
         """Really close what was closed in this tick: nothing is walking its subscriptions any more."""
         cdef Link link
-        cdef list closing = self.closing
-        self.closing = []
-        for link in closing:
+        while self.first_closing != NULL:
+            link = <Link> self.first_closing
             if link.flags & DIRTY:
                 self.flush_all()
+            try:
+                link.unsubscribe_some()
+            except MemoryError:
+                self.wake_soon()         # it stays in the chain, for a tick that has more luck
+                raise
+            self.first_closing = link.next_closing
             self.ignore(link)
             link.flags &= ~(<uint32_t> (WANTS_WRITE | PAUSED))
-            link.unsubscribe_some()
             epoll_ctl(self.epoll, EPOLL_CTL_DEL, link.fd, NULL)
             close(link.fd)
             del self.links[link.fd]

@@ -10,6 +10,7 @@ cdef class Subscription:
     cdef readonly bytes sid
     cdef readonly long long delivered
     cdef readonly long long maximum    # messages after which it ends by itself; 0: never
+    cdef tuple queue_key           # of its queue group in queue_places
     cdef Node *node                # where it hangs in the trie; NULL when it is not in it
     cdef uint32_t position         # in its list there
 
@@ -90,8 +91,11 @@ cdef class Interest:
     cdef Node *_add_child(self, Node *parent, const char *token, uint32_t length) except NULL
     cdef int _grow(self) except -1
     cdef void _unlink(self, Node *node) noexcept
+    cdef Node *_path_to(self, list tokens) except NULL
+    cdef int _hang(self, Node *node, Subscription subscription) except -1
     cdef int _keep(self, Subscription subscription) except -1
-    cdef int _release(self, Subscription subscription) except -1
+    cdef object _remaining(self, Subscription subscription)
+    cdef int _release(self, Subscription subscription, remaining) except -1
     cdef int _tell(self, bytes subject) except -1
     cdef int _prune(self, Node *node) except -1
     cdef int _match(self, Node *node, const char *at, const char *end) except -1

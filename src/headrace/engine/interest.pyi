@@ -9,6 +9,8 @@ class Subscription:
     sid: bytes
     delivered: int
     maximum: int
+    @property
+    def owner(self) -> object: ...
     def __init__(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
 
 @final

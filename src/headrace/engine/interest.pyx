@@ -27,6 +27,7 @@ Nothing here is ever changed while a route is being walked: the hub ends subscri
 A receiver is kept alive as long as one of its subscriptions is in the trie.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
@@ -46,6 +47,7 @@ class InvalidSubject(ValueError):
     """The subject has an empty token, or a `>` that is not its last token."""
 
 
+@cython.no_gc      # it can be part of no circle, and the collector would walk through a million of them
 cdef class Subscription:
     def __cinit__(self, bytes subject not None, bytes queue, bytes sid not None):
         self.receiver = NULL
@@ -55,6 +57,11 @@ cdef class Subscription:
         self.delivered = 0
         self.maximum = 0
         self.node = NULL
+
+    @property
+    def owner(self):
+        """Who decides for its receiver; None if it is not in a trie (any more), or nobody does."""
+        return None if self.node == NULL or self.receiver == NULL else (<object> self.receiver).owner
 
 
 cdef int append(SubscriptionList *subscriptions, void *item) except -1:
@@ -158,72 +165,99 @@ cdef class Interest:
         """Hang a subscription into the trie. Raises InvalidSubject, and then nothing has changed."""
         cdef bytes subject = subscription.subject
         cdef list tokens = subject.split(b'.')
-        cdef bytes token
-        cdef Node *node = self.root
-        cdef Node *child
         if b'' in tokens or b'>' in tokens[:len(tokens) - 1]:
             raise InvalidSubject(subject.decode(errors='replace'))
-        for token in tokens:
-            if token == b'*':
-                if node.any_token == NULL:
-                    node.any_token = new_node(node, token, 1)
-                node = node.any_token
-            elif token == b'>':
-                if node.any_tail == NULL:
-                    node.any_tail = new_node(node, token, 1)
-                node = node.any_tail
-            else:
-                child = self._child(node, token, <uint32_t> len(token))
-                if child == NULL:
-                    child = self._add_child(node, token, <uint32_t> len(token))
-                node = child
-        if subscription.queue is None:
-            attach(&node.plain, subscription)
-        else:
-            key = (<size_t> node, subscription.queue)
-            place = self.queue_places.get(key)
-            if place is None:
-                self.queue_places[key] = node.queue_count
-                add_queue(node, subscription)
-            else:
-                attach(&node.queues[<uint32_t> place].members, subscription)
-        subscription.node = node
-        self._keep(subscription)
+        self._hang(self._path_to(tokens), subscription)
         self.count += 1
         self.inserts += 1
         self._invalidate(subject)
         self._tell(subject)
         return 0
 
+    cdef Node *_path_to(self, list tokens) except NULL:
+        """The node of these tokens, which is made if it is not there."""
+        cdef bytes token
+        cdef Node *node = self.root
+        cdef Node *child
+        try:
+            for token in tokens:
+                if token == b'*':
+                    if node.any_token == NULL:
+                        node.any_token = new_node(node, token, 1)
+                    node = node.any_token
+                elif token == b'>':
+                    if node.any_tail == NULL:
+                        node.any_tail = new_node(node, token, 1)
+                    node = node.any_tail
+                else:
+                    child = self._child(node, token, <uint32_t> len(token))
+                    if child == NULL:
+                        child = self._add_child(node, token, <uint32_t> len(token))
+                    node = child
+        except MemoryError:
+            self._prune(node)
+            raise
+        return node
+
+    cdef int _hang(self, Node *node, Subscription subscription) except -1:
+        """Into the list of the node. All that can fail comes before the step that puts the pointer there."""
+        cdef bint is_kept = False
+        try:
+            self._keep(subscription)
+            is_kept = True
+            if subscription.queue is None:
+                attach(&node.plain, subscription)
+            else:
+                subscription.queue_key = (<size_t> node, subscription.queue)
+                place = self.queue_places.setdefault(subscription.queue_key, node.queue_count)
+                if place == node.queue_count:
+                    add_queue(node, subscription)
+                else:
+                    attach(&node.queues[<uint32_t> place].members, subscription)
+        except MemoryError:
+            if subscription.queue_key is not None and self.queue_places.get(subscription.queue_key) == node.queue_count:
+                del self.queue_places[subscription.queue_key]
+            if is_kept:
+                self._release(subscription, self._remaining(subscription))
+            self._prune(node)
+            raise
+        subscription.node = node
+        return 0
+
     cdef int remove(self, Subscription subscription) except -1:
-        """Take a subscription out of the trie; one that is not in it is left alone."""
+        """Take a subscription out of the trie; one that is not in it is left alone.
+
+        If this fails while it is still in the trie, for want of memory, nothing has changed.
+        """
         cdef Node *node = subscription.node
         cdef QueueGroup *group
         cdef uint32_t k
         if node == NULL:
             return 0
-        subscription.node = NULL
+        remaining = self._remaining(subscription)
         if subscription.queue is None:
             detach(&node.plain, subscription)
         else:
-            k = <uint32_t> self.queue_places[<size_t> node, subscription.queue]
+            place = self.queue_places[subscription.queue_key]
+            k = <uint32_t> place
             group = &node.queues[k]
             detach(&group.members, subscription)
             if group.members.count:
                 # The name is borrowed from a member, and this one is leaving.
                 group.name = <void *> (<Subscription> group.members.items[0]).queue
             else:
-                del self.queue_places[<size_t> node, subscription.queue]
+                del self.queue_places[subscription.queue_key]
                 node.queue_count -= 1
                 if k < node.queue_count:
                     node.queues[k] = node.queues[node.queue_count]
-                    self.queue_places[<size_t> node, <bytes> node.queues[k].name] = k
+                    self.queue_places[(<Subscription> node.queues[k].members.items[0]).queue_key] = place
+        subscription.node = NULL
         self.count -= 1
         self.removes += 1
         self._invalidate(subscription.subject)
         self._prune(node)
+        self._release(subscription, remaining)
         self._tell(subscription.subject)
-        self._release(subscription)
         return 0
 
     cdef int _keep(self, Subscription subscription) except -1:
@@ -237,14 +271,16 @@ cdef class Interest:
             self.receivers[receiver] = self.receivers.get(receiver, 0) + 1
         return 0
 
-    cdef int _release(self, Subscription subscription) except -1:
+    cdef object _remaining(self, Subscription subscription):
+        """How many subscriptions its receiver has here beside this one."""
+        return self.receivers[<object> subscription.receiver] - 1 if subscription.receiver != NULL else 0
+
+    cdef int _release(self, Subscription subscription, remaining) except -1:
         if subscription.receiver != NULL:
-            receiver = <object> subscription.receiver
-            remaining = self.receivers[receiver] - 1
             if remaining:
-                self.receivers[receiver] = remaining
+                self.receivers[<object> subscription.receiver] = remaining
             else:
-                del self.receivers[receiver]
+                del self.receivers[<object> subscription.receiver]
         return 0
 
     cdef int _tell(self, bytes subject) except -1:

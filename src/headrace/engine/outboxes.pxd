@@ -63,6 +63,7 @@ cdef class Link:
     cdef readonly object owner             # the decider: see Hub for what it is called with
     cdef readonly object close_reason
     cdef list waiters                      # called once its outbox is empty
+    cdef void *next_closing                # the Link that was closed after this one, in this tick (borrowed)
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1
 
@@ -74,6 +75,7 @@ cdef class Outboxes:
     cdef Py_ssize_t arena_used
     cdef void **dirty              # links with something to flush (borrowed)
     cdef Py_ssize_t dirty_count
+    cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in a flush that is under way
     cdef Py_ssize_t dirty_capacity
     cdef long long owed            # bytes of spans given to receivers since the last flush
     cdef long long owed_apart      # bytes copied for single receivers since the last flush
@@ -92,7 +94,8 @@ cdef class Outboxes:
     cdef list stalled              # publishers that wait because a receiver is critical
     cdef double stall_ends
     cdef bint woken_early          # the timer does not stand for what publishers wait for
-    cdef list closing
+    cdef void *first_closing       # links closed in this tick, which `links` keeps until they are reaped
+    cdef void *last_closing
     cdef list deferred             # what is called at the end of the tick, when no route is being walked
     cdef public object on_bug      # called with an exception that a deferred action raised
     cdef readonly dict links       # fd -> Link
@@ -144,9 +147,9 @@ cdef inline int give_span(Outboxes outboxes, Link receiver, Py_ssize_t start, Py
             outboxes.owed += length
             return 0
         outboxes.settle_span(receiver)
+    if not receiver.flags & DIRTY:
+        outboxes.mark_dirty(receiver)    # first: a span that is not flushed in this tick refers to what is gone
     receiver.span_start = start
     receiver.span_length = length
     outboxes.owed += length
-    if not receiver.flags & DIRTY:
-        outboxes.mark_dirty(receiver)
     return 0

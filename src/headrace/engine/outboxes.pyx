@@ -26,7 +26,9 @@ its publishers are stalled for STALL_SECONDS after every STALL_BYTES, which is n
 receiver a last chance to catch up.
 """
 
+from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memmove, memset
@@ -130,8 +132,12 @@ cdef class Link:
             return
         subscription = Subscription(subject, queue, sid)
         subscription.receiver = <void *> self
-        self.interest.insert(subscription)
-        self.subscriptions[sid] = subscription
+        self.subscriptions[sid] = subscription       # first: the trie has only a pointer to it
+        try:
+            self.interest.insert(subscription)
+        finally:
+            if subscription.node == NULL:
+                del self.subscriptions[sid]
 
     def unsubscribe(self, bytes sid not None, long long maximum):
         """End a subscription, now or (maximum > 0) when so many messages have been delivered on it."""
@@ -143,6 +149,20 @@ cdef class Link:
         else:
             self.interest.remove(subscription)
             del self.subscriptions[sid]
+
+    def some_subscriptions(self, Py_ssize_t place, Py_ssize_t most, Py_ssize_t skipped=0):
+        """(at most `most` of them behind a place, the place to go on from). Begin at 0; at the end there are none.
+
+        A million of them need not be copied in one piece. What comes and goes meanwhile may be among them, or not.
+        """
+        cdef list found = []
+        cdef PyObject *value
+        while len(found) < most and PyDict_Next(self.subscriptions, &place, NULL, &value):
+            if skipped:
+                skipped -= 1
+            else:
+                found.append(<Subscription> value)
+        return found, place
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
         raise NotImplementedError
@@ -160,8 +180,12 @@ cdef class Link:
         for k in range(MOST_UNSUBSCRIBED):
             if not self.subscriptions:
                 return
-            _, subscription = self.subscriptions.popitem()
-            self.interest.remove(subscription)
+            sid, subscription = self.subscriptions.popitem()
+            try:
+                self.interest.remove(subscription)
+            finally:
+                if subscription.node != NULL:
+                    self.subscriptions[sid] = subscription       # the trie has only a pointer to it
         self.hub.deferred.append(self.unsubscribe_some)    # which also keeps the link, as long as routes lead to it
 
 
@@ -179,7 +203,6 @@ cdef class Outboxes:
         self.max_pending = max_pending
         self.paused = []
         self.stalled = []
-        self.closing = []
         self.deferred = []
         self.links = {}
         self.arena = <char *> PyMem_Malloc(ARENA_SIZE)
@@ -256,7 +279,12 @@ cdef class Outboxes:
             return 0
         link.flags |= CLOSED
         link.close_reason = reason
-        self.closing.append(link)
+        # A chain needs no memory: the end of a link must not fail, least of all where memory is short.
+        if self.first_closing == NULL:
+            self.first_closing = <void *> link
+        else:
+            (<Link> self.last_closing).next_closing = <void *> link
+        self.last_closing = <void *> link
         return 0
 
     # -- filling ------------------------------------------------------------------------------------------------
@@ -340,7 +368,8 @@ cdef class Outboxes:
             buffer = <char *> PyMem_Malloc(POOLED_BACKLOG)
             if buffer == NULL:
                 raise MemoryError
-        memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
+        if used:                   # else it may have no backlog so far, and memcpy() takes no NULL
+            memcpy(buffer, receiver.backlog + receiver.backlog_head, used)
         PyMem_Free(receiver.backlog)
         receiver.backlog = buffer
         receiver.backlog_head = 0
@@ -385,18 +414,22 @@ cdef class Outboxes:
 
     cdef int flush_all(self) except -1:
         """Write every outbox that got something, then start the arena again."""
-        cdef Py_ssize_t k
         cdef Link link
-        for k in range(self.dirty_count):
-            link = <Link> self.dirty[k]
+        while self.dirty_flushed < self.dirty_count:
+            link = <Link> self.dirty[self.dirty_flushed]
+            self.dirty_flushed += 1          # whatever happens now, nobody meets this pointer again
             link.flags &= ~(<uint32_t> DIRTY)
-            if link.flags & WANTS_WRITE:
-                # Its socket was full a moment ago, and epoll will tell when it is not.
-                if link.span_length:
-                    self.settle_span(link)
-            else:
-                self.flush_link(link)
-        self.dirty_count = 0
+            try:
+                if link.flags & WANTS_WRITE:
+                    # Its socket was full a moment ago, and epoll will tell when it is not.
+                    if link.span_length:
+                        self.settle_span(link)
+                else:
+                    self.flush_link(link)
+            except MemoryError as error:
+                link.span_length = 0         # it will not get what was in it: nothing may follow
+                self.report_bug(link, error)
+        self.dirty_count = self.dirty_flushed = 0
         self.arena_used = 0
         self.owed = self.owed_apart = 0
         return 0

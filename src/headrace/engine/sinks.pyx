@@ -27,8 +27,8 @@ cdef class Sink(Link):
 
     cdef int note(self) except -1:
         if not self.noted:
-            self.noted = True
             self.hub.deferred.append(self.settle)
+            self.noted = True
         return 0
 
     def settle(self):

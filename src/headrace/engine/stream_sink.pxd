@@ -46,4 +46,5 @@ cdef class StreamSink(Sink):
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
     cdef int _hand_over(self, Message *message) except -1
     cdef int _make_publishers_wait(self) except -1
+    cdef int _forget_failed(self) except -1
     cdef int _send(self, Answers group) except -1

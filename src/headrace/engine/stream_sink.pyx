@@ -238,6 +238,7 @@ cdef class StreamSink(Sink):
             self._read_ids(ALL_OF_THEM)
         if self.duplicate_window:
             self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
+        self.note()
 
     def recall(self, uint64_t first_seq):
         """After a start: the ids of the messages from this sequence on are to be remembered.
@@ -309,6 +310,26 @@ cdef class StreamSink(Sink):
         if group.used:
             self.waiting = Answers.__new__(Answers)
             self.log.when_committed(lambda failure: self._on_group(group, failure))
+        else:
+            self.log.when_committed(self._on_unanswered)
+
+    def _on_unanswered(self, failure):
+        """A group for which nobody waits."""
+        if failure is not None:
+            self._forget_failed()
+
+    cdef int _forget_failed(self) except -1:
+        """What the failed group had stored is not there: its ids may come again."""
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t length = 0
+        self.ids.forget_after(self.log.committed_seq)
+        self.last_msg_id = b''
+        if self.log.read(self.window, self.log.last_seq, &record):
+            value = find_msg_id(record.headers, record.header_length, &length)
+            if value != NULL:
+                self.last_msg_id = value[:length]
+        return 0
 
     def _on_group(self, Answers group, failure):
         cdef Py_ssize_t at = 0
@@ -317,8 +338,7 @@ cdef class StreamSink(Sink):
             self._send(group)
             self.hub.flush_soon()
             return
-        # What the failed group had stored is not there: its ids may come again.
-        self.ids.forget_after(self.log.committed_seq)
+        self._forget_failed()
         while at < group.used:
             head = <Answer *> (group.data + at)
             reply = (<char *> (head + 1))[:head.reply_length]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -11,7 +14,8 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
 from headrace.config.options import GLOBAL_ACCOUNT
-from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.monitor.documents import encode_pieces
+from headrace.monitor.endpoint import Answer, Context
 from headrace.monitor.formats import format_round_trip, format_time, format_uptime, to_nanoseconds
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int, decode_uint64
 from headrace.monitor.subscriptions import account_labels, list_details, list_subjects, page
@@ -24,6 +28,11 @@ STATES = {
     "all": ("open", "closed"),
 }
 REDACTED = "[REDACTED]"
+CONNECTIONS_IN_A_TURN = 500
+KEY = itemgetter(0)
+
+Candidate = tuple[Connection, str]
+"""A connection, and why it was closed."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -41,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True):
     mqtt_client: str
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One connection at one time."""
 
     connection: Connection
@@ -96,19 +105,27 @@ def answer_connz(context: Context, query: Query) -> Answer:
     asked = read_query(query)
     context.request_counts["/connz"] += 1
     check_sort(asked)
-    broker = context.broker
+    return Answer(make_document(context.broker, asked))
+
+
+def make_document(broker: Broker, asked: Asked) -> Iterator[bytes]:
+    """What comes before the list depends on all connections, so they are looked through first, in turns."""
     now = time.time_ns()
-    total, entries = find_connections(broker, asked, now)
-    key, largest_first = SORTS[asked.sort]
-    entries.sort(key=key, reverse=largest_first)
-    shown = entries[asked.offset : asked.offset + asked.limit]
+    found = Found(asked, broker.options.account, now)
+    for some in batched(candidates(broker, asked)):
+        found.add(some)
+        yield b""
+    shown: list[Entry] = []
+    for part in found.parts():
+        shown += part
+        yield b""
     is_known = asked.account in ("", GLOBAL_ACCOUNT, broker.options.account)
-    return answer_document(
+    yield from encode_pieces(
         {
             "server_id": broker.server_id if is_known else "",
             "now": format_time(now),
             "num_connections": len(shown),
-            "total": total,
+            "total": found.total,
             "offset": asked.offset,
             "limit": asked.limit,
             "connections": describe_connections(shown, asked, broker.options.account) if is_known else None,
@@ -149,28 +166,59 @@ def check_sort(asked: Asked) -> None:
         raise BadQuery(f"sort by {asked.sort} only valid on closed connections")
 
 
-def find_connections(broker: Broker, asked: Asked, now: int) -> tuple[int, list[Entry]]:
-    """How many there are in the given states, and those among them that were asked for.
+def candidates(broker: Broker, asked: Asked) -> list[Candidate]:
+    """The connections in the given states.
 
-    As in nats-server the first number does not heed the user or the cid, and closed connections of the global
-    account cannot be asked for by account.
+    As in nats-server, closed connections of the global account cannot be asked for by account.
     """
-    opened: list[Entry] = []
-    closed: list[Entry] = []
+    found: list[Candidate] = []
     if "open" in asked.states:
-        opened = [Entry(connection, now) for connection in broker.connections.values()]
+        found += [(connection, "") for connection in broker.connections.values()]
     if "closed" in asked.states and asked.account != GLOBAL_ACCOUNT:
-        closed = [Entry(connection, now, reason) for connection, reason in broker.closed]
-    if asked.account:
-        name = broker.options.account
-        opened = [entry for entry in opened if account_of(entry, name) == asked.account]
-        closed = [entry for entry in closed if account_of(entry, name) == asked.account]
-    total = len(opened) + len(closed)
-    if asked.cid:
-        opened = [entry for entry in opened if entry.cid == asked.cid]
-        closed = [entry for entry in closed if entry.cid == asked.cid and not opened]
-        return total, opened + [entry for entry in closed if is_wanted(entry, asked)]
-    return total, [entry for entry in opened + closed if is_wanted(entry, asked)]
+        found += broker.closed
+    return found
+
+
+def batched(items: list[Candidate]) -> Iterator[list[Candidate]]:
+    for start in range(0, len(items), CONNECTIONS_IN_A_TURN):
+        yield items[start : start + CONNECTIONS_IN_A_TURN]
+
+
+class Found:
+    """The connections that were asked for, sorted batch by batch, and then merged.
+
+    `total` is how many there are in the given states and account. As in nats-server it does not heed the user
+    or the cid.
+    """
+
+    def __init__(self, asked: Asked, configured: str, now: int) -> None:
+        self.total = 0
+        self._asked = asked
+        self._configured = configured
+        self._now = now
+        self._key, self._largest_first = SORTS[asked.sort]
+        self._batches: list[list[tuple[Any, Entry]]] = []
+
+    def add(self, some: list[Candidate]) -> None:
+        asked, wanted = self._asked, []
+        for connection, reason in some:
+            entry = Entry(connection, self._now, reason)
+            if asked.account and account_of(entry, self._configured) != asked.account:
+                continue
+            self.total += 1
+            if is_wanted(entry, asked):
+                wanted.append((self._key(entry), entry))
+        wanted.sort(key=KEY, reverse=self._largest_first)
+        self._batches.append(wanted)
+
+    def parts(self) -> Iterator[list[Entry]]:
+        """Those from the offset on, up to the limit, in parts; a part is empty while some are passed over."""
+        merged = heapq.merge(*self._batches, key=KEY, reverse=self._largest_first)
+        count = sum(map(len, self._batches))
+        end = min(self._asked.offset + self._asked.limit, count)
+        for start in range(0, end, CONNECTIONS_IN_A_TURN):
+            some = islice(merged, min(CONNECTIONS_IN_A_TURN, end - start))
+            yield [entry for place, (_, entry) in enumerate(some, start) if place >= self._asked.offset]
 
 
 def account_of(entry: Entry, configured: str) -> str:
@@ -179,6 +227,8 @@ def account_of(entry: Entry, configured: str) -> str:
 
 
 def is_wanted(entry: Entry, asked: Asked) -> bool:
+    if asked.cid and (entry.cid != asked.cid or not entry.reason):
+        return entry.cid == asked.cid
     # No connection here has an MQTT client.
     return not asked.mqtt_client and asked.user in ("", entry.user)
 

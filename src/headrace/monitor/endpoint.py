@@ -31,7 +31,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. Its body may be made while it is sent."""
+    """A response. Its body may be made while it is sent; an empty fragment says: go on in the next turn."""
 
     body: Iterable[bytes]
     content_type: str = JSON

@@ -6,8 +6,8 @@
                         WRITE_SECONDS is dropped
     connections         MAX_CONNECTIONS, one more is answered with 503
 
-Every peer has a task of its own, so that a slow one holds up nobody else, and a long answer lets the event
-loop run between two pieces.
+Every peer has a task of its own, so that a slow one holds up nobody else. A request's head is read, and a
+piece of an answer made, in turns (turns.py), so that many peers or requests hold up nobody either.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import socket
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -24,6 +24,7 @@ import h11
 
 from headrace.logs import Log
 from headrace.monitor.endpoint import JSON, TEXT, Answer, answer_text
+from headrace.monitor.turns import Turns
 
 MAX_CONNECTIONS = 128
 MAX_HEAD_BYTES = 64 * 1024
@@ -50,6 +51,7 @@ class HttpServer:
         self.head_seconds = HEAD_SECONDS
         self.idle_seconds = IDLE_SECONDS
         self.write_seconds = WRITE_SECONDS
+        self.turns = Turns()
         self._handle = handle
         self._log = log
         self._server: asyncio.Server | None = None
@@ -109,7 +111,8 @@ class HttpServer:
         if request.method not in METHODS:
             answer = answer_status(HTTPStatus.METHOD_NOT_ALLOWED)
         else:
-            answer = self._answer(request.target.decode("ascii"))
+            async with self.turns.next():
+                answer = self._answer(request.target.decode("ascii"))
         await peer.send(answer, has_body=request.method != WITHOUT_BODY)
         return peer.next_cycle()
 
@@ -139,23 +142,28 @@ class Peer:
 
         Raises TimeoutError if it takes too long, RemoteProtocolError if it is no HTTP.
         """
-        event = self._http.next_event()
+        event = await self._next_event()
         if event is h11.NEED_DATA and not self._is_first and not self._http.trailing_data[0]:
             async with asyncio.timeout(self._bounds.idle_seconds):
                 self._http.receive_data(await self._reader.read(READ_BYTES))
-            event = self._http.next_event()
+            event = await self._next_event()
         self._is_first = False
-        async with asyncio.timeout(self._bounds.head_seconds):
-            while event is h11.NEED_DATA:
+        deadline = asyncio.get_running_loop().time() + self._bounds.head_seconds
+        while event is h11.NEED_DATA:
+            async with asyncio.timeout_at(deadline):
                 self._http.receive_data(await self._reader.read(READ_BYTES))
-                event = self._http.next_event()
+            event = await self._next_event()
         return event if isinstance(event, h11.Request) else None
+
+    async def _next_event(self) -> object:
+        async with self._bounds.turns.next():
+            return self._http.next_event()
 
     async def send(self, answer: Answer, *, has_body: bool) -> None:
         """Send an answer; one that fits into a piece says how long it is."""
         pieces = iter(collect(answer.body))
-        first = next(pieces, b"")
-        second = next(pieces, None)
+        first = await self._next_piece(pieces) or b""
+        second = await self._next_piece(pieces)
         headers = [("Content-Type", answer.content_type), ("Date", formatdate(usegmt=True))]
         if answer.content_type == JSON:
             headers.append(("Access-Control-Allow-Origin", "*"))
@@ -171,10 +179,16 @@ class Peer:
         if has_body:
             await self._write(h11.Data(data=first))
             while second is not None:
-                await asyncio.sleep(0)
                 await self._write(h11.Data(data=second))
-                second = next(pieces, None)
+                second = await self._next_piece(pieces)
         await self._write(h11.EndOfMessage())
+
+    async def _next_piece(self, pieces: Iterator[bytes]) -> bytes | None:
+        piece: bytes | None = b""
+        while piece == b"":
+            async with self._bounds.turns.next():
+                piece = next(pieces, None)
+        return piece
 
     async def refuse(self, status: HTTPStatus) -> None:
         """The last answer on this connection."""
@@ -217,10 +231,13 @@ def answer_status(status: HTTPStatus) -> Answer:
 
 
 def collect(fragments: Iterable[bytes]) -> Iterable[bytes]:
-    """Join small fragments to pieces that are worth sending."""
+    """Join small fragments to pieces that are worth sending. An empty one ends a turn, and is a piece."""
     gathered: list[bytes] = []
     size = 0
     for fragment in fragments:
+        if not fragment:
+            yield b""
+            continue
         gathered.append(fragment)
         size += len(fragment)
         if size >= PIECE_BYTES:

@@ -143,7 +143,7 @@ def describe_stream(stream: Stream, leader: str, asked: Asked) -> dict[str, Any]
         described["config"] = msgspec.to_builtins(stream.config)
     described["state"] = msgspec.to_builtins(stream.state())
     if asked.consumers and stream.consumers:
-        described["consumer_detail"] = list(_describe_consumers(stream, asked))
+        described["consumer_detail"] = _describe_consumers(stream, asked)
     if mirror := stream.ingest.mirror_info():
         described["mirror"] = msgspec.to_builtins(mirror)
     if sources := stream.ingest.sources_info():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from headrace.broker.broker import Broker
@@ -15,7 +15,7 @@ from headrace.monitor.formats import format_time, plain_number
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
 from headrace.monitor.subscriptions import account_labels, describe_subscription, page, subscriptions_of
 
-Found = tuple[Connection, list[Subscription]]
+Found = tuple[Connection, Subscription]
 
 NO_STATISTICS: dict[str, int | float] = {
     "num_subscriptions": 0,
@@ -47,12 +47,17 @@ def answer_subsz(context: Context, query: Query) -> Answer:
         "limit": limit,
     }
     if with_list and is_known:
-        found = find_subscriptions(broker, test)
-        document["total"] = sum(len(subscriptions) for _, subscriptions in found)
+        labels = account_labels(broker.options.account)
+        if test:
+            found = find_matching(broker, test)
+            document["total"] = len(found)
+            shown = describe_found(found[offset : offset + limit], labels)
+        else:
+            connections = list(broker.connections.values())
+            document["total"] = sum(len(connection.link.subscriptions) for connection in connections)
+            shown = list_page(connections, labels, offset, limit)
         if offset < document["total"]:
-            document["subscriptions_list"] = list_page(
-                found, account_labels(broker.options.account), offset, limit
-            )
+            document["subscriptions_list"] = shown
     return answer_document(document)
 
 
@@ -72,28 +77,28 @@ def describe_interest(broker: Broker) -> dict[str, int | float]:
     }
 
 
-def find_subscriptions(broker: Broker, test: str) -> list[Found]:
-    """All subscriptions by connection, or those that a message to the subject `test` would match."""
-    connections = broker.connections.values()
-    if not test:
-        return [(connection, subscriptions_of(connection)) for connection in connections]
+def find_matching(broker: Broker, test: str) -> list[Found]:
+    """The clients' subscriptions that a message to this subject would match, in the order of the clients."""
     plain, queues = broker.interest.match(test.encode("utf-8", "surrogateescape"))
-    matching = set(plain).union(*queues)
-    return [
-        (connection, [one for one in subscriptions_of(connection) if one in matching])
-        for connection in connections
-    ]
+    owned = ((one.owner, one) for one in chain(plain, *queues))
+    found = [(owner, one) for owner, one in owned if isinstance(owner, Connection)]
+    return sorted(found, key=lambda each: each[0].cid)
+
+
+def describe_found(found: list[Found], labels: dict[str, str]) -> Iterator[dict[str, Any]]:
+    return ({**labels, **describe_subscription(one, connection.cid)} for connection, one in found)
 
 
 def list_page(
-    found: list[Found], labels: dict[str, str], offset: int, limit: int
+    connections: list[Connection], labels: dict[str, str], offset: int, limit: int
 ) -> Iterator[dict[str, Any]]:
-    for connection, subscriptions in found:
-        if offset >= len(subscriptions):
-            offset -= len(subscriptions)
+    for connection in connections:
+        count = len(connection.link.subscriptions)
+        if offset >= count:
+            offset -= count
             continue
-        for subscription in islice(subscriptions, offset, min(offset + limit, len(subscriptions))):
-            yield {**labels, **describe_subscription(subscription, connection.cid)}
+        for one in islice(subscriptions_of(connection, offset), limit):
+            yield {**labels, **describe_subscription(one, connection.cid)}
             limit -= 1
         offset = 0
         if not limit:

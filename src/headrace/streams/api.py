@@ -7,6 +7,9 @@ awaitable of them where it waits for the disk; it raises ApiError to refuse.
 Requests about one stream are handled in the order in which they came, also while one of them waits for
 the disk. Requests that wait in line take memory, so there is a limit; nats-server drops what exceeds it,
 here it is refused. A flood is handled in slices, so that other clients have their turn in between.
+
+A request that takes very long holds up those behind it, so the log says which one it is. When the server
+stops it is given a few seconds, and then ended: a stream that is stuck must not keep a server alive.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -33,6 +37,8 @@ TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
 SLICE_SECONDS = 0.005
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
+LONG_SECONDS = 10.0
+"""After which, and again each time it has passed, the log tells of a request that is not answered."""
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -115,14 +121,19 @@ class Api:
     def in_flight(self) -> int:
         return self._in_line + len(self._tasks)
 
-    async def stop(self) -> None:
-        """Take no more requests, and wait for those that wait for the disk."""
+    async def stop(self, seconds: float) -> list[str]:
+        """Take no more requests, and wait for those under way. The subjects of those given up on."""
         self._closed = True
         for handle in self._handles:
             self._client.unsubscribe(handle)
         self._waiting.clear()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        until = time.monotonic() + seconds
+        while self._tasks and time.monotonic() < until:
+            await asyncio.wait(self._tasks, timeout=max(until - time.monotonic(), 0))
+        given_up = sorted(task.get_name() for task in self._tasks)
+        for task in self._tasks:
+            task.cancel()
+        return given_up
 
     def on_message(self, message: InboxMessage) -> None:
         subject = decode(message.subject)
@@ -160,6 +171,8 @@ class Api:
     def _work(self) -> None:
         """Handle what waits, for a slice of time."""
         self._scheduled = False
+        if self._closed:
+            return
         until = time.monotonic() + SLICE_SECONDS
         while self._waiting:
             if time.monotonic() > until:
@@ -178,7 +191,9 @@ class Api:
         answer = self._handle(route, request)
         if answer is not None:
             self._busy.setdefault(request.stream, deque())
-            task = asyncio.get_running_loop().create_task(self._finish(route, request, answer))
+            task = asyncio.get_running_loop().create_task(
+                self._finish(route, request, answer), name=request.subject
+            )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -196,15 +211,20 @@ class Api:
         return None
 
     async def _finish(self, route: Route, request: Request, answer: Awaitable[Body]) -> None:
+        watch = _Watch(self._log, request)
         try:
             self._succeed(route, request, await answer)
         except Exception as error:
             self._fail(route, request, error)
+        finally:
+            watch.stop()
         followers = self._busy.pop(request.stream)
-        while followers and request.stream not in self._busy:
-            self._start(*followers.popleft())
-        if followers:
-            self._busy[request.stream].extendleft(reversed(followers))
+        if self._closed:
+            return
+        # They came before all that waits now. Thousands of them are handled in slices like everything else.
+        self._waiting.extendleft(reversed(followers))
+        if not self._scheduled:
+            self._work()
 
     # -- answers
 
@@ -217,7 +237,8 @@ class Api:
         if isinstance(error, ApiError):
             body = error.body
         else:
-            self._log.error(f"JetStream API request failed: {request.subject}: {error!r}")
+            trace = "".join(traceback.format_exception(error))
+            self._log.error(f"JetStream API request failed: {request.subject}: {trace}")
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
         self._send(request, answer, failed=True)
@@ -230,6 +251,25 @@ class Api:
             self._client.publish(request.reply, data)
         if counted and self._client.has_interest(AUDIT_SUBJECT):
             self._audit(request, data)
+
+
+class _Watch:
+    """Tells the log of a request that takes long, as long as it does."""
+
+    def __init__(self, log: Log, request: Request) -> None:
+        self._log = log
+        self._request = request
+        self._seconds = 0.0
+        self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _warn(self) -> None:
+        self._seconds += LONG_SECONDS
+        subject, waits = self._request.subject, f"{self._seconds:g} seconds"
+        self._log.warn(f"JetStream API request has not been answered for {waits}: {subject}")
+        self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
 
 
 def _build_tree(routes: tuple[Route, ...]) -> dict[str, Any]:

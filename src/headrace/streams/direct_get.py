@@ -52,10 +52,23 @@ class Batch:
 
 
 class DirectGet:
-    """Answers for one stream. `max_bytes` is how much one request gets if it asks for no less."""
+    """Answers for one stream. `max_bytes` is how much one request gets if it asks for no less.
 
-    def __init__(self, name: str, log: Log, client: InternalClient, max_bytes: int) -> None:
+    `when_current` is for requests to the origin of a mirror: it calls its argument when the mirror has all
+    that the origin has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        client: InternalClient,
+        max_bytes: int,
+        *,
+        when_current: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._name = name.encode()
+        self._when_current = when_current
         self._log = log
         self._client = client
         self._max_bytes = max_bytes
@@ -68,11 +81,10 @@ class DirectGet:
                 self._client.unsubscribe(handle)
         for name in names - set(self._subscriptions):
             subject = SUBJECT + name.encode()
+            wait = self._once_committed if name.encode() == self._name else self._once_current
             self._subscriptions[name] = (
-                self._client.subscribe(subject, self._once_committed(self.on_request), queue=QUEUE),
-                self._client.subscribe(
-                    subject + b".>", self._once_committed(self.on_last_by_subject), queue=QUEUE
-                ),
+                self._client.subscribe(subject, wait(self.on_request), queue=QUEUE),
+                self._client.subscribe(subject + b".>", wait(self.on_last_by_subject), queue=QUEUE),
             )
 
     # -- requests
@@ -87,6 +99,11 @@ class DirectGet:
                 self._log.when_committed(lambda _: handler(message))
 
         return handle
+
+    def _once_current(self, handler: Handler) -> Handler:
+        """The same for requests that are really the origin's."""
+        handle = self._once_committed(handler)
+        return lambda message: self._when_current(lambda: handle(message))
 
     def on_request(self, message: InboxMessage) -> None:
         request = self._read(message, may_be_empty=False)

@@ -15,6 +15,7 @@ NANOSECONDS = 1_000_000_000
 ZERO_TIME = "0001-01-01T00:00:00Z"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZERO_TIME_NANOSECONDS = int((datetime(1, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS
+LATEST_NANOSECONDS = (int((datetime.max.replace(tzinfo=UTC) - EPOCH).total_seconds()) + 1) * NANOSECONDS
 TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 TIME_PARTS = (
@@ -75,6 +76,9 @@ def parse_time(text: str) -> int:
         raise ValueError(f"parsing time {_quote(text)}: day out of range") from None
     seconds = round((moment - EPOCH).total_seconds())
     nanoseconds = seconds * NANOSECONDS + _nanoseconds(fraction)
+    if not ZERO_TIME_NANOSECONDS <= nanoseconds < LATEST_NANOSECONDS:
+        # Its offset takes it out of the years 1 to 9999. Nobody could write it in UTC again, Go neither.
+        raise ValueError(f"parsing time {_quote(text)}: year out of range")
     return 0 if nanoseconds == ZERO_TIME_NANOSECONDS else nanoseconds
 
 

@@ -10,6 +10,7 @@ Answers leave when everything that was stored until then is on disk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams import headers
@@ -148,6 +149,18 @@ class Ingest:
             or config.allow_msg_schedules
             or config.allow_batched
         )
+
+    @property
+    def is_mirror_ready(self) -> bool:
+        """Whether it is a mirror that may answer for its origin."""
+        return self._mirror is not None and self._mirror.was_current
+
+    def when_current(self, action: Callable[[], None]) -> None:
+        """Of a mirror: call it when all is here that its origin has now."""
+        if self._mirror is None:
+            action()
+        else:
+            self._mirror.when_current(action)
 
     def mirror_info(self) -> dict[str, Any] | None:
         return self._mirror.info() if self._mirror is not None else None

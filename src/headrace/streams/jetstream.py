@@ -42,6 +42,8 @@ from headrace.streams.stream import Stream
 from headrace.streams.wire_types import Int64
 
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
+STOP_REQUESTS_SECONDS = 5.0
+STOP_CONSUMERS_SECONDS = 10.0
 STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"}
 
 
@@ -68,6 +70,8 @@ class JetStream:
         self.client = InternalClient(broker.hub, broker.interest, broker.on_bug)
         self.committer = Committer(sync_interval=options.sync_interval)
         self.streams: dict[str, Stream] = {}
+        self.changing_streams = asyncio.Lock()
+        """Held from the check whether a stream may have what it wants until it has it: see stream_api."""
         self.account = Account(
             self.streams,
             name=options.account,
@@ -126,11 +130,13 @@ class JetStream:
         )
 
     async def stop(self) -> None:
-        """Stop taking requests and messages, and bring everything to disk."""
-        if self.api:
-            await self.api.stop()
-        consumers = [consumer for stream in self.streams.values() for consumer in stream.consumers.values()]
-        await asyncio.gather(*(consumer.save() for consumer in consumers))  # else they would wait in turn
+        """Stop taking requests and messages, and bring everything to disk.
+
+        What does not end in time is given up, and the log says so: nothing of it was acknowledged.
+        """
+        for subject in await self.api.stop(STOP_REQUESTS_SECONDS) if self.api else ():
+            self.log.warn(f"JetStream Shutdown: gave up on a request that does not end: {subject}")
+        await self._save_consumers()
         for stream in self.streams.values():
             stream.stop()
         for stream in self.streams.values():
@@ -138,6 +144,22 @@ class JetStream:
         self.client.close()
         self.hub.remove_source(self.committer.fileno())
         self.committer.close()
+
+    async def _save_consumers(self) -> None:
+        """All at once: they would wait for the disk in turn otherwise."""
+        saves = {
+            asyncio.ensure_future(consumer.save()): f"{stream.name} > {consumer.name}"
+            for stream in self.streams.values()
+            for consumer in stream.consumers.values()
+        }
+        if not saves:
+            return
+        saved, unsaved = await asyncio.wait(saves, timeout=STOP_CONSUMERS_SECONDS)
+        for save in unsaved:
+            self.log.warn(f"JetStream Shutdown: gave up on saving the state of consumer {saves[save]!r}")
+        for save in saved:
+            if error := save.exception():
+                self.log.error(f"The state of consumer {saves[save]!r} is not saved: {error!r}")
 
     def _on_committed(self) -> None:
         self.committer.poll()

@@ -109,7 +109,7 @@ class _Binder:
         for key, value in pairs:
             name, kind = fields.get(key.lower(), ("", None))
             if not name:
-                if self.strict:
+                if self.strict and not self.complaint:
                     self.complain(f"json: unknown field {json.dumps(key, ensure_ascii=False)}")
                 continue
             setattr(target, name, self.bind(value, kind, getattr(target, name), (*path, name)))

@@ -86,7 +86,7 @@ async def find_next(log: Log, seq: int, subject: str) -> Stored | None:
         found, seq = log.look_for(seq, filter_, STEP_RECORDS)
         return not seq
 
-    await in_slices(step)
+    await in_slices(step, place=lambda: seq)
     return found
 
 

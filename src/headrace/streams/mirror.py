@@ -6,6 +6,7 @@ it goes on behind its own last message, so nothing else need be remembered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.streams import headers
@@ -28,13 +29,22 @@ class Mirror:
         self._intake = intake
         self._config = config
         self._log = intake.log
-        self._origin = Origin(intake.stream, config, self._begin, self._take)
+        self._origin = Origin(intake.stream, config, self._begin, self._take, intake.stream.serve_direct_gets)
 
     def start(self) -> None:
         self._origin.start()
 
     def stop(self) -> None:
         self._origin.stop()
+
+    @property
+    def was_current(self) -> bool:
+        """Whether it has had all of its origin at least once, since it began to follow."""
+        return self._origin.was_current
+
+    def when_current(self, action: Callable[[], None]) -> None:
+        """Call it when all is here that the origin has now; at once if the origin is not to be found."""
+        self._origin.when_current(action)
 
     def after_commit(self) -> None:
         self._origin.after_own_commit()

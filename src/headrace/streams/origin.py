@@ -6,6 +6,9 @@ looks for it again and again, and says so in its info, as nats-server does. A st
 never found.
 
 An origin that removes what was consumed (interest, work queue) is told which messages are on disk here.
+
+A mirror may answer for its origin, but not with less than that: `when_current` waits until all is read that
+the origin had by then.
 """
 
 from __future__ import annotations
@@ -49,11 +52,13 @@ class Origin:
         config: StreamSource,
         begin: Callable[[Stream], int],
         take: Callable[[Stored], bool],
+        on_current: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._config = config
         self._begin = begin
         self._take = take
+        self._on_current = on_current
         self._transforms = [
             Transform(transform.src, transform.dest)
             for transform in config.subject_transforms
@@ -62,6 +67,9 @@ class Origin:
         self._filter = _filter(config)
         self._found: Stream | None = None
         self._next_seq = 1
+        self._current_seq = 0  # of the origin: all that is ours up to there was read
+        self._waiting: list[Callable[[], None]] = []  # until it is read to the end
+        self.was_current = False
         self._last_heard = 0
         self._error: ApiError | None = None
         self._timer: asyncio.Handle | None = None
@@ -80,6 +88,19 @@ class Origin:
         if self._found is not None:
             self._found.ingest.followers.discard(self)
             self._found = None
+        self._end_waiting()
+
+    def when_current(self, action: Callable[[], None]) -> None:
+        """Call it when all is read that the origin has now, or when there is nothing to wait for."""
+        if self._found is None or self._current_seq >= self._found.log.committed_seq:
+            action()
+        else:
+            self._waiting.append(action)
+
+    def _end_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            action()
 
     def on_lost(self) -> None:
         """The origin is going away."""
@@ -140,6 +161,7 @@ class Origin:
         self._found = found
         self._last_heard = now()
         self._next_seq = self._begin(found)
+        self._current_seq = 0
         found.ingest.followers.add(self)
         self._read()
 
@@ -174,15 +196,24 @@ class Origin:
                 self._next_seq = next_seq
                 continue
             if message is None:
+                self._become_current(log.committed_seq)
                 return
             if not self._take(message):
                 self._retry(self._read_again)
+                self._end_waiting()
                 return
             self._next_seq = message.seq + 1
             if keeps_for_consumers:
                 self._consumed.append(message.seq)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_soon(self._read_again)
+
+    def _become_current(self, seq: int) -> None:
+        self._current_seq = seq
+        if not self.was_current:
+            self.was_current = True
+            self._on_current()
+        self._end_waiting()
 
     def _read_again(self) -> None:
         self._timer = None

@@ -11,6 +11,8 @@ from headrace.engine.log import Log
 from headrace.streams.slices import STEP_RECORDS, remove_in_slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
+UNLIMITED = 2**64 - 1
+
 
 async def purge(log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
     """Remove messages that match `subject` and are below `seq`, but `keep` the newest ones. How many.
@@ -44,7 +46,7 @@ async def compact(log: Log, seq: int) -> int:
         removed += log.compact(seq, STEP_RECORDS)
         return log.first_seq >= seq or not log.count
 
-    await remove_in_slices(log, step)
+    await remove_in_slices(log, step, place=lambda: log.first_seq)
     return removed
 
 
@@ -53,11 +55,11 @@ async def _remove_matching(log: Log, filter_: Filter, last: int) -> int:
 
     def step() -> bool:
         nonlocal removed, seq
-        some, seq = log.remove_matching(seq, last, filter_, log.count, STEP_RECORDS)
+        some, seq = log.remove_matching(seq, last, filter_, UNLIMITED, STEP_RECORDS)
         removed += some
         return seq > last
 
-    await remove_in_slices(log, step)
+    await remove_in_slices(log, step, place=lambda: seq)
     return removed
 
 
@@ -79,5 +81,5 @@ async def _keep_newest(log: Log, filter_: Filter, last: int, keep: int) -> int:
         gone = log.last_seq - log.count
         return seq > last
 
-    await remove_in_slices(log, step)
+    await remove_in_slices(log, step, place=lambda: seq)
     return removed

@@ -3,7 +3,7 @@
 A consumer says of a message whether it `needs` it: it matches its filter, and is not yet acknowledged or
 delivered. A message that nobody needs is removed: when it is acknowledged, when it arrives (interest
 only: a work queue keeps work for whoever comes), when a consumer goes. Looking at all messages takes long, so
-it is done in parts: everything up to `_checked_seq` is checked, and a change of consumers sets that back.
+it is done in parts: everything up to `checked_seq` is checked, and a change of consumers sets that back.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class Retention:
         self._log = log
         self._consumers = consumers
         self._policy = "limits"
-        self._checked_seq = 0
+        self.checked_seq = 0
 
     def configure(self, policy: str) -> None:
         """From now on, messages are kept by this policy. `check` looks at those that are there."""
         was, self._policy = self._policy, policy
         if policy != was:
-            self._checked_seq = self._log.last_seq
+            self.checked_seq = self._log.last_seq
             if policy == "interest" and was == "limits" and self._consumers:
                 self.check_all()
 
     def recovered(self, policy: str) -> None:
         self._policy = policy
-        self._checked_seq = self._log.last_seq
+        self.checked_seq = self._log.last_seq
 
     def on_recovered_consumers(self) -> bool:
         """Remove what was acknowledged before the server ended but not yet removed. Whether there was any."""
@@ -57,7 +57,7 @@ class Retention:
     @property
     def has_unchecked(self) -> bool:
         """Whether messages have to be looked at: some have come, or consumers have changed."""
-        return self._policy == "interest" and self._checked_seq < self._log.committed_seq
+        return self._policy == "interest" and self.checked_seq < self._log.committed_seq
 
     def on_acknowledged(self, seqs: list[int]) -> None:
         """A consumer is done with these messages."""
@@ -71,7 +71,7 @@ class Retention:
     def check_all(self) -> None:
         """What consumers need has changed: all messages are to be checked again."""
         if self._policy == "interest":
-            self._checked_seq = min(self._checked_seq, max(self._log.first_seq, 1) - 1)
+            self.checked_seq = min(self.checked_seq, max(self._log.first_seq, 1) - 1)
 
     def check(self, most: int) -> bool:
         """Look at that many messages, and remove those that nobody needs. Whether all are checked now."""
@@ -80,11 +80,11 @@ class Retention:
         log, needed = self._log, self._all_needed_from()
         unneeded: list[int] = []
         for _ in range(most):
-            message = log.next(self._checked_seq + 1, EVERYTHING)
+            message = log.next(self.checked_seq + 1, EVERYTHING)
             if message is None or message.seq >= needed:
-                self._checked_seq = log.committed_seq
+                self.checked_seq = log.committed_seq
                 break
-            self._checked_seq = message.seq
+            self.checked_seq = message.seq
             if not self._is_needed(message.seq, message.subject):
                 unneeded.append(message.seq)
         log.remove_many(unneeded)

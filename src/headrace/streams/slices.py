@@ -12,6 +12,8 @@ loop has a turn. The rules that keep this correct are few:
   acknowledgements and ages go on in between: they are single steps themselves.
 - Every removal is a record of the log, so a crash in between leaves some of it done, and nobody was told
   that it is.
+- Work that gets nowhere would keep its stream busy for ever, and nobody would know. Where the caller can
+  say how far it is (`place`), a thousand steps on the spot are an error: the request is answered with it.
 """
 
 from __future__ import annotations
@@ -29,18 +31,47 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.002
 STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
+STUCK_STEPS = 1000
+"""Steps in a row that may leave the work where it was."""
 
 
-async def in_slices(step: Callable[[], bool]) -> None:
-    """Call `step` until it says that all is done."""
+class StuckError(RuntimeError):
+    """A mistake of ours: the work would never have ended."""
+
+
+class Watchdog:
+    """Looks at how far the work is after every step. Raises StuckError if it has stopped moving."""
+
+    def __init__(self, place: Callable[[], object] | None) -> None:
+        self._place = place
+        self._last: object = None
+        self._steps = 0
+
+    def check(self) -> None:
+        if self._place is None:
+            return
+        place = self._place()
+        if place != self._last:
+            self._last, self._steps = place, 0
+        self._steps += 1
+        if self._steps >= STUCK_STEPS:
+            raise StuckError(f"no progress in {STUCK_STEPS} steps at {place}")
+
+
+async def in_slices(step: Callable[[], bool], *, place: Callable[[], object] | None = None) -> None:
+    """Call `step` until it says that all is done. Raises StuckError if `place` stays the same."""
     until = time.monotonic() + SLICE_SECONDS
+    watchdog = Watchdog(place)
     while not step():
+        watchdog.check()
         if time.monotonic() > until:
             await asyncio.sleep(0)
             until = time.monotonic() + SLICE_SECONDS
 
 
-async def remove_in_slices(log: Log, step: Callable[[], bool]) -> None:
+async def remove_in_slices(
+    log: Log, step: Callable[[], bool], *, place: Callable[[], object] | None = None
+) -> None:
     """The same for a step that removes messages; what is removed is committed as it goes.
 
     Raises ApiError if the disk fails meanwhile: what could not be written is there again.
@@ -57,7 +88,7 @@ async def remove_in_slices(log: Log, step: Callable[[], bool]) -> None:
         return is_done or bool(failures)
 
     try:
-        await in_slices(step_and_commit)
+        await in_slices(step_and_commit, place=place)
     except OSError as error:  # of a log that takes no more writes
         raise api_error("stream_store_failed", err=str(error)) from None
     if failures:
@@ -68,18 +99,30 @@ class Background:
     """Work in slices that goes on by itself: the first slice at once, the others in later turns of the loop.
 
     `step` removes a part and says whether that was all. What is removed is committed as it goes. If the log
-    takes no writes at present, it is left for the next time.
+    takes no writes at present, it is left for the next time. If `place` shows that it gets nowhere, it is
+    given up and `on_stuck` is called.
     """
 
-    def __init__(self, log: Log, step: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        step: Callable[[], bool],
+        *,
+        place: Callable[[], object] | None = None,
+        on_stuck: Callable[[StuckError], object] | None = None,
+    ) -> None:
         self._log = log
         self._step = step
+        self._place = place
+        self._on_stuck = on_stuck
+        self._watchdog = Watchdog(place)
         self._handle: asyncio.Handle | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def start(self) -> None:
         """Unless it is under way."""
         if self._handle is None:
+            self._watchdog = Watchdog(self._place)
             self._run()
 
     def stop(self) -> None:
@@ -99,11 +142,16 @@ class Background:
         until = time.monotonic() + SLICE_SECONDS
         try:
             while not self._step():
+                self._watchdog.check()
                 if time.monotonic() > until:
                     self._handle = asyncio.get_running_loop().call_soon(self._run)
                     return
         except OSError:
             return
+        except StuckError as error:
+            if self._on_stuck is None:
+                raise
+            self._on_stuck(error)
         finally:
             self._log.commit()
             if self._handle is None:

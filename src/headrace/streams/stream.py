@@ -32,7 +32,7 @@ from headrace.streams.ingest import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import STEP_RECORDS, Background, remove_in_slices
+from headrace.streams.slices import STEP_RECORDS, Background, StuckError, remove_in_slices
 from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
 from headrace.streams.vanished import Vanished
 from headrace.subjects.grammar import encode
@@ -69,11 +69,24 @@ class Stream:
         self._expired_seq = 0
         self._retention = Retention(self.log, self.consumers)
         self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
-        self._removing_unneeded = Background(self.log, self._remove_unneeded)
-        self._removing_expired = Background(self.log, self._remove_expired)
+        self._removing_unneeded = Background(
+            self.log,
+            self._remove_unneeded,
+            place=lambda: self._retention.checked_seq,
+            on_stuck=self._on_stuck,
+        )
+        self._removing_expired = Background(
+            self.log, self._remove_expired, place=lambda: self.log.first_seq, on_stuck=self._on_stuck
+        )
         self._vanished = Vanished(self.log, self.consumers)
         self._expiry = Expiry(self.log, jetstream.now, self._expire)
-        self._direct_get = DirectGet(self.name, self.log, jetstream.client, jetstream.options.max_pending)
+        self._direct_get = DirectGet(
+            self.name,
+            self.log,
+            jetstream.client,
+            jetstream.options.max_pending,
+            when_current=self.ingest.when_current,
+        )
 
     # -- starting and stopping
 
@@ -124,16 +137,16 @@ class Stream:
         """Write what helps the next start. Blocks."""
         self.log.close()
 
-    async def update(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked, and is on disk. What it no longer allows goes.
-
-        Raises ApiError if that cannot be written.
-        """
+    def update(self, config: StreamConfig) -> None:
+        """Take over a configuration that was checked, and is on disk. Then `keep_limits`."""
         self.config = config
         self._limit(at_once=False)
         self._retention.configure(config.retention)
         self._configure()
         self._subscribe()
+
+    async def keep_limits(self) -> None:
+        """Remove what the configuration no longer allows. Raises ApiError if that cannot be written."""
         await remove_in_slices(self.log, partial(self.log.enforce, STEP_RECORDS))
         self.on_removed()
         self._removing_unneeded.start()
@@ -159,6 +172,10 @@ class Stream:
     def _warn(self, line: str) -> None:
         self.jetstream.log.warn(f"Stream {self.name!r}: {line}")
 
+    def _on_stuck(self, error: StuckError) -> None:
+        """Messages that were to go stay; whoever operates the server must hear of it."""
+        self.jetstream.log.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
+
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain
         place = f',"domain":{_json(domain)}' if domain else ""
@@ -170,8 +187,13 @@ class Stream:
         self.ingest.configure()
         sink.direct = not (self.ingest.needs_every_message or config.sealed)
         self._expiry.configure(0 if has_own_ages(config) else config.max_age)
+        self.serve_direct_gets()
+
+    def serve_direct_gets(self) -> None:
+        """For itself, and for its origin once it has all of it: a new mirror would say 404 to much."""
+        config = self.config
         served = {self.name} if config.allow_direct else set()
-        if config.mirror and config.mirror_direct:
+        if config.mirror and config.mirror_direct and self.ingest.is_mirror_ready:
             served.add(config.mirror.name)
         self._direct_get.serve(served)
 

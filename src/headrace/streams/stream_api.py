@@ -1,4 +1,9 @@
-"""The API of streams: create, update, look at, purge, delete."""
+"""The API of streams: create, update, look at, purge, delete.
+
+Which subjects, and how much of the account's room, a stream may take depends on all the others. So streams
+are created, changed and deleted one at a time: what was checked still holds when it is taken, however long
+the disk takes in between, and what one stream has given up is off the disk before another one takes it.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +86,7 @@ def find_stream(jetstream: JetStream, name: str) -> Stream:
 # -- create
 
 
-def create_stream(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
+async def create_stream(jetstream: JetStream, request: Request) -> Fields:
     wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
     set_static_metadata(wanted)
     if wanted.name != request.stream:
@@ -92,6 +97,11 @@ def create_stream(jetstream: JetStream, request: Request) -> Fields | Awaitable[
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and not wanted.mirror:
         raise invalid("stream has no mirror but does have mirror direct")
+    async with jetstream.changing_streams:
+        return await _create_if_new(jetstream, wanted)
+
+
+async def _create_if_new(jetstream: JetStream, wanted: StreamConfigRequest) -> Fields:
     account = jetstream.account
     account.check_create(wanted)
     config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
@@ -104,7 +114,7 @@ def create_stream(jetstream: JetStream, request: Request) -> Fields | Awaitable[
     account.check_create(config)
     check_filters_at_create(config)
     check_overlap(config, account)
-    return _create(jetstream, config)
+    return await _create(jetstream, config)
 
 
 async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
@@ -171,8 +181,18 @@ def _config(request: StreamConfigRequest) -> StreamConfig:
 # -- update
 
 
-def update_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+async def update_stream(jetstream: JetStream, request: Request) -> Fields:
     wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+    async with jetstream.changing_streams:
+        stream = await _change(jetstream, request, wanted)
+    await stream.keep_limits()
+    jetstream.announce(stream, "modify")
+    await stream.committed()
+    return _fields(stream.info())
+
+
+async def _change(jetstream: JetStream, request: Request, wanted: StreamConfigRequest) -> Stream:
+    """The stream, which has its new configuration; what that no longer allows is still there."""
     account = jetstream.account
     config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
     if config.name != request.stream:
@@ -182,20 +202,14 @@ def update_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
     config = check_update(stream.config, config, account, pedantic=wanted.pedantic)
     _check_consumer_limits(stream, config)
     check_overlap(config, account)
-    return _update(jetstream, stream, config)
-
-
-async def _update(jetstream: JetStream, stream: Stream, config: StreamConfig) -> Fields:
     if stream.directory:
         try:
             await in_thread(write_meta, stream.directory, config, stream.created)
         except OSError as error:
             raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
-    jetstream.account.take_subjects(config, stream.config)
-    await stream.update(config)
-    jetstream.announce(stream, "modify")
-    await stream.committed()
-    return _fields(stream.info())
+    account.take_subjects(config, stream.config)
+    stream.update(config)
+    return stream
 
 
 def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
@@ -298,33 +312,34 @@ async def _purge(stream: Stream, asked: StreamPurgeRequest) -> Fields:
     return {"success": True, "purged": purged}
 
 
-def delete_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+async def delete_stream(jetstream: JetStream, request: Request) -> Fields:
     if not request.is_empty:
         raise api_error("not_empty_request")
-    return _delete(jetstream, find_stream(jetstream, request.stream))
+    async with jetstream.changing_streams:
+        stream = find_stream(jetstream, request.stream)
+        retired = await _delete(jetstream, stream)
+    if retired:
+        await in_thread(remove_tree, retired)
+    jetstream.announce(stream, "delete")
+    return {"success": True}
 
 
-async def _delete(jetstream: JetStream, stream: Stream) -> Fields:
+async def _delete(jetstream: JetStream, stream: Stream) -> str:
+    """After this it is gone, even if the server is killed. Where its files are now."""
     jetstream.remove(stream)
     stream.delete_consumers()
     stream.stop()
     if stream.directory is None:
         stream.log.destroy()
-    else:
-        # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
-        with suppress(ApiError):
-            await stream.committed()
-        stream.log.abandon()
-        try:
-            await in_thread(_remove_files, stream.directory, stream.name)
-        except OSError as error:
-            raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
-    jetstream.announce(stream, "delete")
-    return {"success": True}
-
-
-def _remove_files(directory: str, name: str) -> None:
-    remove_tree(retire_directory(directory, name))
+        return ""
+    # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
+    with suppress(ApiError):
+        await stream.committed()
+    stream.log.abandon()
+    try:
+        return await in_thread(retire_directory, stream.directory, stream.name)
+    except OSError as error:
+        raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
 
 
 # -- what this server does not do

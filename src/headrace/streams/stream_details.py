@@ -30,7 +30,7 @@ async def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> tup
         start += STEP_PLACES
         return start >= log.subject_places
 
-    await in_slices(step)
+    await in_slices(step, place=lambda: start)
     if not offset and len(counts) <= limit:
         return len(counts), counts
     names = await _sorted_page(list(counts), offset, limit)
@@ -46,7 +46,7 @@ async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
         runs.append(sorted(names[start : start + STEP_PLACES]))
         return start + STEP_PLACES >= len(names)
 
-    await in_slices(sort)
+    await in_slices(sort, place=lambda: len(runs))
     in_order, page = merge(*runs), list[str]()
     passed = 0
 
@@ -57,7 +57,7 @@ async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
         passed += len(some)
         return not some or len(page) >= limit
 
-    await in_slices(take)
+    await in_slices(take, place=lambda: passed)
     return page[:limit]
 
 
@@ -72,5 +72,5 @@ async def list_deleted(log: Log) -> list[int]:
         seq += STEP_SEQUENCES
         return seq > log.last_seq
 
-    await in_slices(step)
+    await in_slices(step, place=lambda: seq)
     return missing

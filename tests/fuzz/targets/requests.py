@@ -1,0 +1,86 @@
+"""The JSON of the JetStream API: decoding, and the rules for what it may say. ApiError is the only way to refuse.
+
+    byte 0    which request
+    byte 1    bit 0: strict, bit 1: pedantic
+    rest      the body
+
+Right is also: a body that is refused has a reason; what was taken can be written and read again, and is the same; what
+the rules made of a configuration is a configuration that they leave alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.streams.account import Account
+from headrace.streams.acks import NakOptions
+from headrace.streams.config import CreateConsumerRequest, StreamConfig, Wire
+from headrace.streams.consumer_api import PageRequest, PauseRequest, UnpinRequest
+from headrace.streams.consumer_reset import ResetRequest
+from headrace.streams.consumer_rules import Limits, check_config, set_defaults
+from headrace.streams.errors import ApiError
+from headrace.streams.json_requests import decode
+from headrace.streams.json_syntax import explain
+from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
+from headrace.streams.pull_request import BadPull, PullBody, parse_request
+from headrace.streams.stream_api import StreamInfoRequest, StreamListRequest, StreamPurgeRequest
+from headrace.streams.stream_rules import check_stream_config
+
+ACCOUNT = Account({}, max_memory=1 << 30, max_storage=1 << 30)
+STREAM = StreamConfig(name="S", subjects=["s.>"])
+LIMITS = Limits(1000, 1000, 0, 10)
+KINDS: tuple[type[Wire], ...] = (
+    StreamConfig,
+    CreateConsumerRequest,
+    StreamInfoRequest,
+    StreamListRequest,
+    StreamPurgeRequest,
+    MessageGetRequest,
+    MessageDeleteRequest,
+    PageRequest,
+    PauseRequest,
+    UnpinRequest,
+    ResetRequest,
+    NakOptions,
+    PullBody,
+)
+
+
+def check_rules(request: Wire, pedantic: bool) -> None:
+    if isinstance(request, StreamConfig):
+        made = check_stream_config(request, ACCOUNT, pedantic=pedantic)
+        assert check_stream_config(made, ACCOUNT, pedantic=pedantic) == made
+        msgspec.json.encode(made)
+    elif isinstance(request, CreateConsumerRequest):
+        set_defaults(request.config, STREAM, LIMITS, pedantic)
+        check_config(request.config, STREAM, LIMITS)
+        msgspec.json.encode(request.config)
+
+
+def check_pull(body: bytes) -> None:
+    try:
+        parse_request(b"r", body, 1)
+    except BadPull as refusal:
+        assert str(refusal)
+
+
+def check(data: bytes) -> None:
+    if len(data) < 2:
+        return
+    kind, body = KINDS[data[0] % len(KINDS)], data[2:]
+    explanation = explain(body)
+    try:
+        request = decode(body, kind, strict=bool(data[1] & 1))
+    except ApiError as error:
+        assert error.body.description
+        return
+    finally:
+        if kind is PullBody:
+            check_pull(body)
+    assert explanation == "", explanation
+    written = msgspec.json.encode(request)
+    assert decode(written, kind) == request
+    try:
+        check_rules(request, bool(data[1] & 2))
+    except ApiError as error:
+        assert error.body.description
