@@ -40,7 +40,7 @@ class DescriptorReserve:
         if now - self._complained_at > COMPLAINT_SECONDS:
             self._complained_at = now
             self._log.error(
-                f"Clients are refused: the process may open {limit} files, and the last {reserved} of them are"
+                f"Clients are refused: the process may open {limit} files, the last {reserved} of which are"
                 " reserved for streams. Raise the limit (ulimit -n)"
             )
         return False
