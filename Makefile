@@ -7,7 +7,7 @@ DEBUG  := build/debug
 SANITIZED := build/sanitized
 FUZZ   := build/fuzz/engine
 SOURCES := $(shell find src -name '*.py')
-ENGINE := $(wildcard src/headrace/engine/*.pyx src/headrace/engine/*.pxd src/headrace/engine/*.h)
+ENGINE := $(shell find src/headrace -name "*.pyx" -o -name "*.pxd")
 READY  := $(VENV)/.ready
 MINUTES ?= 5
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
@@ -86,4 +86,4 @@ bench-long: $(READY)  ## the same with ten million stored messages (minutes)
 	$(BIN)/python -m benchmarks --long
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist src/*.egg-info src/headrace/engine/*.c src/headrace/engine/*.so
+	rm -rf $(VENV) build dist src/*.egg-info $(shell find src/headrace -name "*.so")

@@ -1,4 +1,4 @@
-"""Builds the compiled engine. Everything else about the package is in pyproject.toml.
+"""Builds the compiled parts. Everything else about the package is in pyproject.toml.
 
 Three environment variables ask for another build than the fast one:
 
@@ -15,7 +15,11 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORES = os.cpu_count() or 1
-ENGINE = Path("src/headrace/engine")
+SOURCES = sorted(Path("src/headrace").rglob("*.pyx"))
+
+if not SOURCES:
+    # A package without its engine would install, and fail when it is first used.
+    raise SystemExit("headrace cannot be built: its compiled sources (src/headrace/**/*.pyx) are missing")
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,13 @@ directives = {
 }
 extensions = [
     Extension(
-        f"headrace.engine.{source.stem}",
+        ".".join(source.relative_to("src").with_suffix("").parts),
         [str(source)],
         extra_compile_args=build.compile_arguments,
         extra_link_args=list(build.link_arguments),
         define_macros=build.macros + [("HEADRACE_MODULE", str(number))] * build.is_numbered,
     )
-    for number, source in enumerate(sorted(ENGINE.glob("*.pyx")))
+    for number, source in enumerate(SOURCES)
 ]
 
 setup(

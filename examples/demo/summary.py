@@ -14,7 +14,7 @@ DEFINITION = (
     "From the moment an order was due to be sent until the Parquet file that holds it was in the table, "
     "where any reader sees it."
 )
-ADDS_UP = "Everything adds up: nothing is lost, nothing is there twice."
+ADDS_UP = "Everything adds up: nothing is lost, nothing is duplicated."
 
 
 def adds_up(checks: Sequence[Check]) -> bool:

@@ -95,7 +95,7 @@ class Log:
         self._max_files = settings.max_files
         self._stamp = _Stamp(settings.utc) if settings.logtime else None
         self._prefix = f"[{os.getpid()}] "
-        colored = not self.path and _is_terminal()
+        colored = not self.path and not os.environ.get("NO_COLOR") and _is_terminal()
         self._labels = {
             name: f"[\x1b[{color}m{name}\x1b[0m] " if colored else f"[{name}] "
             for name, color in _COLORS.items()

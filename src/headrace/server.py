@@ -63,11 +63,13 @@ class Server:
         if options.config_path:
             log.info(f"Using configuration file: {options.config_path} ({options.config_digest})")
         if options.has_plaintext_password:
-            log.warn("Plaintext passwords detected, use nkeys or bcrypt")
-        if options.http_port:
-            self.monitor = Monitor(self.broker)
-            await self.monitor.start()
+            log.warn("Plaintext passwords detected, use bcrypt")
+        # First of all: if this port is taken, the storage directory is most likely in use, too, and hides it.
+        self.broker.reserve_address()
         try:
+            if options.http_port:
+                self.monitor = Monitor(self.broker)
+                await self.monitor.start()
             if options.jetstream:
                 await self._start_jetstream()
             self.broker.start()

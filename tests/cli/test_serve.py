@@ -73,7 +73,7 @@ def test_options_win_over_the_configuration_file(tmp_path: Path) -> None:
     with started("serve", "--config", str(config), "--port", "-1", ready=READY) as server:
         url = url_of(server)
         assert url.startswith("nats://127.0.0.1:")
-        assert_one_error_line(run("pub", "-s", url, "x", "y" * 101), "larger than")
+        assert_one_error_line(run("pub", "-s", url, "x", "y" * 101), "101 bytes", "at most 100")
         assert server.end() == 0
 
 
@@ -188,3 +188,41 @@ def test_without_streams_no_file_is_written(tmp_path: Path) -> None:
         assert "Streams" not in server.text
         assert server.end() == 0
     assert not store.exists()
+
+
+def test_a_second_server_in_the_same_place_hears_of_the_port_first(tmp_path: Path) -> None:
+    """Port and directory are both taken; the port is what its user has to change."""
+    store = str(tmp_path / "store")
+    with started("serve", "-p", "-1", ready=READY, HEADRACE_STORE=store) as server:
+        port = url_of(server).rpartition(":")[2]
+        result = run("serve", "-p", port, HEADRACE_STORE=store)
+        assert_one_error_line(result, f"127.0.0.1:{port}", "address already in use", "-p")
+
+
+def test_a_second_server_on_the_same_directory_is_told_of_its_option(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with started("serve", "-p", "-1", ready=READY, HEADRACE_STORE=store):
+        assert_one_error_line(run("serve", "-p", "-1", HEADRACE_STORE=store), store, "in use", "--store")
+
+
+def test_a_storage_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert_one_error_line(run("serve", "-p", "-1", HEADRACE_STORE=str(file)), "not a directory", str(file))
+
+
+def test_a_restart_shows_no_routine_lines(tmp_path: Path) -> None:
+    """And a password from the environment is not one that could be hashed in a file."""
+    variables = {"HEADRACE_STORE": str(tmp_path), "HEADRACE_USER": "u", "HEADRACE_PASSWORD": "secret"}
+    with started("serve", "-p", "-1", ready=READY, **variables) as server:
+        asyncio.run(make_stream(url_of(server)))
+        assert server.end() == 0
+    with started("serve", "-p", "-1", ready=READY, **variables) as server:
+        assert server.errors == ""
+        assert "Restored" not in server.text
+
+
+async def make_stream(url: str) -> None:
+    client = await nats.connect(url, user="u", password="secret")
+    await client.jetstream().add_stream(name="S", subjects=["s"])
+    await client.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace import __version__
 from headrace.config import (
     CommandLine,
     FlagError,
@@ -108,7 +109,7 @@ def test_usage_names_every_flag() -> None:
 
 
 def test_the_version_line_has_the_shape_that_scripts_read() -> None:
-    assert version_line() == "nats-server: v2.15.1"
+    assert version_line() == f"nats-server: v2.15.1 (headrace {__version__})"
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_everything_adds_up_through_a_kill(finished: tuple[Path, str]) -> None:
     directory, printed = finished
-    assert "Everything adds up: nothing is lost, nothing is there twice." in printed
+    assert "Everything adds up: nothing is lost, nothing is duplicated." in printed
     assert printed.count(">>> kill -9") == printed.count(">>> It is back") == 1
     lines = {line.split("  ")[1]: line.split()[-5:] for line in printed.splitlines() if line.startswith("  ")}
     for name in "orders published", "orders stored", "orders landed":

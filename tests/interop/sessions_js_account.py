@@ -148,7 +148,7 @@ STREAMS: list[Session] = [
         publish("s"),
         expect(
             2,
-            pub(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":1,"group":"A","expires":5000000000}', b"r"),
+            pub(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b'{"batch":1,"group":"A","expires":600000000000}', b"r"),
             any_order=True,
         ),
     ),

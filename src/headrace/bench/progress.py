@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from headrace.bench.compare import Row
 from headrace.bench.servers import Server
 
 BAR_WIDTH = 30
+SHORTEST_BAR = 5
 
 
 class Bar:
@@ -27,9 +29,11 @@ class Bar:
 
     def __call__(self, share: float) -> None:
         if self._on_terminal:
-            filled = round(min(max(share, 0.0), 1.0) * BAR_WIDTH)
-            bar = "#" * filled + "." * (BAR_WIDTH - filled)
-            _rewrite(f"{self._title} [{bar}] {min(share, 1.0):4.0%}")
+            share = min(max(share, 0.0), 1.0)
+            width = min(BAR_WIDTH, _columns() - len(self._title) - len(" [] 100%"))
+            filled = round(share * max(width, 0))
+            bar = f" [{'#' * filled}{'.' * (width - filled)}]" if width >= SHORTEST_BAR else ""
+            _rewrite(f"{self._title}{bar} {share:4.0%}")
 
     def __exit__(self, *_: object) -> None:
         if self._on_terminal:
@@ -57,5 +61,15 @@ class Rounds:
             _rewrite("")
 
 
+def _columns() -> int:
+    """How many a line may have: one less than the terminal, in whose last column the cursor would wrap."""
+    return shutil.get_terminal_size().columns - 1
+
+
 def _rewrite(text: str) -> None:
+    """Replace the line. What does not fit is cut off on the left of the last word, the percentage."""
+    room = _columns()
+    if len(text) > room:
+        beginning, _, last = text.rpartition(" ")
+        text = f"{beginning[: room - len(last) - 2]}… {last}"
     print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -80,7 +80,7 @@ def check_can_save(directory: str) -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        raise BenchError("--save needs pyarrow: pip install headrace[spark]") from None
+        raise BenchError("--save needs pyarrow: pip install 'headrace[spark]'") from None
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:

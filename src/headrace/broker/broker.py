@@ -11,7 +11,8 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from headrace.accounts.authentication import Authenticator
@@ -19,7 +20,7 @@ from headrace.broker.connection import Connection
 from headrace.broker.credential_checks import CredentialChecks
 from headrace.broker.descriptors import DescriptorReserve
 from headrace.broker.info import ServerInfo, new_server_id
-from headrace.broker.listener import Listener, join_address, listen
+from headrace.broker.listener import Listener, join_address, reserve, start_listening
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS
 from headrace.config.options import ANY_FREE_PORT, Options
@@ -67,6 +68,7 @@ class Broker:
             options.ping_interval, partial(self._on_timer, Connection.on_ping_timer)
         )
         self.port = options.port  # the one in use, once it listens
+        self._reserved: socket.socket | None = None
         self._listener: Listener | None = None
         self._reserve = DescriptorReserve(log)
         self._is_lame_duck = False
@@ -75,15 +77,29 @@ class Broker:
 
     # -- starting and stopping
 
-    def start(self) -> None:
-        """Listen and serve. Raises UsageError if the address cannot be had."""
-        loop = asyncio.get_running_loop()
+    def reserve_address(self) -> None:
+        """Take the address; clients cannot connect before `start`. Raises UsageError if it is taken."""
+        with self._listening_errors():
+            self._reserved = reserve(self.options.host, self.options.port)
+
+    @contextmanager
+    def _listening_errors(self) -> Iterator[None]:
         host, port = self.options.host, self.options.port
         try:
-            listening = listen(host, port)
+            yield
         except UsageError as error:
             where = join_address(host, 0 if port == ANY_FREE_PORT else port)
             raise UsageError(f'Error listening on port: {where}, "{error}"', hint=error.hint) from None
+
+    def start(self) -> None:
+        """Listen and serve. Raises UsageError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        if self._reserved is None:
+            self.reserve_address()
+        assert self._reserved is not None
+        with self._listening_errors():
+            listening = start_listening(self._reserved, self.options.host)
+        self._reserved = None
         self._listener = Listener(listening, self._on_accept, self.log)
         self.port = self._listener.address[1]
         self._announce()
@@ -104,6 +120,9 @@ class Broker:
     def stop(self) -> None:
         """Close every connection; what the sockets take at once still leaves."""
         self.stop_accepting()
+        if self._reserved:
+            self._reserved.close()
+            self._reserved = None
         if self._write_check:
             self._write_check.cancel()
         for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):

@@ -18,7 +18,7 @@ OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BACK_OFF_SECONDS = 0.1
 COMPLAINT_SECONDS = 10.0
 HINTS = {
-    errno.EADDRINUSE: "another server may be using this port: choose one with -p, or -p -1 for any free one",
+    errno.EADDRINUSE: "another server uses this port: choose one with -p, or -p -1 for any free one",
     errno.EADDRNOTAVAIL: "this machine has no such address",
     errno.EACCES: "ports below 1024 need privileges",
 }
@@ -29,9 +29,14 @@ MAPPED_IPV4_PREFIX = "::ffff:"  # how an IPv4 client looks on a socket for both 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError.
+    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError."""
+    return start_listening(reserve(host, port), host)
 
-    As in Go, a wildcard host of either family listens on both.
+
+def reserve(host: str, port: int) -> socket.socket:
+    """A socket that has its address, and does not listen yet: nobody can connect. Raises UsageError.
+
+    As in Go, a wildcard host of either family is for both.
     """
     if not ANY_FREE_PORT <= port <= MAX_PORT:
         raise UsageError(
@@ -54,16 +59,29 @@ def bind(family: int, address: Any, host: str) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host not in WILDCARD_HOSTS)
         listener.bind(address)
-        listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(
-            f"listen tcp {join_address(host, address[1])}: bind: {reason}",
-            hint=HINTS.get(error.errno or 0, ""),
-        ) from None
+        raise _cannot_listen(host, address[1], error) from None
     return listener
+
+
+def start_listening(reserved: socket.socket, host: str) -> socket.socket:
+    """The same socket, to which clients can connect now. Raises UsageError."""
+    try:
+        reserved.listen(BACKLOG)
+    except OSError as error:
+        port = reserved.getsockname()[1]
+        reserved.close()
+        raise _cannot_listen(host, port, error) from None
+    return reserved
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
+    reason = (error.strerror or str(error)).lower()
+    return UsageError(
+        f"listen tcp {join_address(host, port)}: bind: {reason}", hint=HINTS.get(error.errno or 0, "")
+    )
 
 
 def join_address(host: str, port: int) -> str:

@@ -85,7 +85,9 @@ def land(
     """Keep a table of a stream up to date, until Ctrl-C or, with --once, until all is landed."""
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS, Landing, start_landing
+    from headrace.spark.session import require_pyspark
 
+    require_pyspark()
     first = int(start) if start.isascii() and start.isdecimal() else start
     if first == 0 or (isinstance(first, str) and first not in ("earliest", "latest")):
         raise click.UsageError("--start is earliest, latest or a sequence, 1 or more")

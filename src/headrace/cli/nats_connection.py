@@ -119,8 +119,12 @@ class Connection:
         """
         header_bytes = sum(len(f"{name}: {value}\r\n".encode()) for name, value in (headers or {}).items())
         header_bytes += len(b"NATS/1.0\r\n\r\n") if headers else 0
-        if header_bytes + len(payload) > self.client.max_payload:
-            raise explain(nats.errors.MaxPayloadError(), self.address)
+        size, limit = header_bytes + len(payload), self.client.max_payload
+        if size > limit:
+            raise UsageError(
+                f"the message has {size:,} bytes, and {self.address} accepts at most {limit:,}",
+                hint="see max_payload in its configuration",
+            )
         await self.client.publish(subject, payload, reply, headers)
 
     async def flush(self, seconds: float = 10.0) -> None:
@@ -226,15 +230,15 @@ def explain(error: BaseException, address: str) -> HeadraceError:
             hint="give the right --user and --password, or --token (or NATS_USER, NATS_PASSWORD, NATS_TOKEN)",
         )
     if isinstance(error, nats.errors.BadSubjectError):
-        return UsageError("the subject is not valid: tokens with dots between, no blanks")
+        return UsageError("the subject is not valid: it must be dot-separated tokens, no spaces")
     if isinstance(error, nats.errors.BadHeaderError):
         return UsageError(f"the {text.removeprefix('invalid ')} is not valid")
     if isinstance(error, nats.errors.MaxPayloadError) or "maximum payload" in lowered:
         return UsageError(
-            f"the message is larger than {address} takes", hint="see max_payload in its configuration"
+            f"the message is larger than {address} accepts", hint="see max_payload in its configuration"
         )
     if isinstance(error, nats.errors.OutboundBufferLimitError):
-        return ConnectionFailedError(f"the connection to {address} is lost, and too much waits to be sent")
+        return ConnectionFailedError(f"the connection to {address} is lost, and the send buffer is full")
     if isinstance(error, nats.errors.ConnectionClosedError | nats.errors.UnexpectedEOF | ConnectionError):
         return ConnectionFailedError(f"{address} has closed the connection")
     if isinstance(error, ssl.SSLError) or "ssl" in lowered or "secure connection" in lowered:

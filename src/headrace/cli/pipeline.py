@@ -49,7 +49,9 @@ def check(file: Path, quick: bool) -> None:
     from headrace.cli.spark_command import SHORT_SETTINGS, spark_for_command
     from headrace.spark.pipeline.plan import build_views, import_functions
     from headrace.spark.pipeline.reading import read_pipeline
+    from headrace.spark.session import require_pyspark
 
+    require_pyspark()
     found = read_pipeline(file)
     import_functions(found)
     if not quick:
@@ -62,13 +64,13 @@ def check(file: Path, quick: bool) -> None:
 @pipeline.command(epilog=EPILOG)
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
-@click.option("--master", metavar="MASTER", help="Spark master; wins over that of the file.")
+@click.option("--master", metavar="MASTER", help="Spark master; overrides that of the file.")
 @click.option(
     "--server",
     "-s",
     metavar="URL",
     callback=server_override,
-    help="Where the streams are, several URLs with commas between; wins over that of the file.",
+    help="Where the streams are, a comma-separated list of URLs; overrides that of the file.",
 )
 def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> None:
     """Run a pipeline until Ctrl-C or, with --once, until all is processed."""
@@ -79,7 +81,9 @@ def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> 
     from headrace.spark.pipeline.reading import read_pipeline
     from headrace.spark.pipeline.run import Queries
     from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
+    from headrace.spark.session import require_pyspark
 
+    require_pyspark()
     found = read_pipeline(file)
     import_functions(found)
     with _server(found, server) as target:

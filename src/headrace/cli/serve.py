@@ -41,7 +41,7 @@ Examples:
     "--monitor-port", "-m", type=PORT, metavar="PORT", help="Port for monitoring over HTTP; -1: any free one."
 )
 @click.option(
-    "--config", "-c", metavar="FILE", help="Configuration file, as nats-server has it; options win over it."
+    "--config", "-c", metavar="FILE", help="Configuration file, as for nats-server; options override it."
 )
 @click.option(
     "--user", envvar="HEADRACE_USER", metavar="NAME", help="User that clients must give. [env HEADRACE_USER]"
@@ -50,13 +50,13 @@ Examples:
     "--password",
     envvar="HEADRACE_PASSWORD",
     metavar="SECRET",
-    help="Password of that user; it can be seen by others here, but not in [env HEADRACE_PASSWORD]",
+    help="Password of that user; visible in the process list, so prefer [env HEADRACE_PASSWORD]",
 )
 @click.option(
     "--token",
     envvar="HEADRACE_TOKEN",
     metavar="SECRET",
-    help="Token that clients must give; better in [env HEADRACE_TOKEN]",
+    help="Token that clients must give; visible in the process list, so prefer [env HEADRACE_TOKEN]",
 )
 @click.option(
     "--store",
@@ -84,7 +84,7 @@ def serve(
 ) -> int:
     """Run a server until Ctrl-C.
 
-    It can be reached from this machine only, unless --host says otherwise. Streams are kept in a directory,
+    Only this machine can connect to it, unless you choose another --host. Streams are stored in a directory,
     and an acknowledged message is on disk.
     """
     if (user is None) != (password is None):
@@ -129,7 +129,7 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     check_ports(loaded.options)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    log = make_friendly_log(log_settings(loaded.options))
+    log = make_friendly_log(log_settings(loaded.options), has_file=bool(config_path))
     front = Front()
     try:
         code = run_server(
@@ -184,6 +184,7 @@ KNOWN_LINES = (
     "  Store Directory:",
     "  Domain:",
     "  API Level:",
+    "  Restored ",
     "Took ",
     "Initiating JetStream Shutdown",
     "JetStream Shutdown",
@@ -197,7 +198,7 @@ KNOWN_LINES = (
 )
 
 
-def make_friendly_log(settings: LogSettings) -> Any:
+def make_friendly_log(settings: LogSettings, *, has_file: bool) -> Any:
     from headrace.logs import Log
 
     class FriendlyLog(Log):
@@ -206,6 +207,11 @@ def make_friendly_log(settings: LogSettings) -> Any:
         def info(self, text: str) -> None:
             if self.path or self.debug_enabled or not text.startswith(KNOWN_LINES):
                 super().info(text)
+
+        def warn(self, text: str) -> None:
+            # Without a file, a password came from an option or the environment: there is nothing to hash.
+            if has_file or not text.startswith("Plaintext passwords"):
+                super().warn(text)
 
         def fatal(self, text: str) -> None:
             if self.path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -43,7 +44,10 @@ def spark_for_command(
 
     say("starting Spark, which takes some seconds")
     logging.disable()
-    spark = spark_session(name, master=master, settings=settings)
+    # Spark makes a directory for tables of its own, by default where the command was started.
+    warehouse = tempfile.TemporaryDirectory(prefix="headrace-warehouse-", ignore_cleanup_errors=True)
+    places = {"spark.sql.warehouse.dir": warehouse.name}
+    spark = spark_session(name, master=master, settings=places | dict(settings or {}))
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -57,6 +61,7 @@ def spark_for_command(
     finally:
         if not interrupted:
             spark.stop()
+        warehouse.cleanup()
 
 
 def _is_from_spark(error: BaseException) -> bool:

@@ -37,14 +37,23 @@ Every stream is a table with the columns subject, data, headers, stream, seq and
 def sql(query: str, target: Target, shape: str, master: str | None) -> None:
     """Run a query over the streams of a server, each of which is a table, and write its rows."""
     from headrace.cli.spark_command import SHORT_SETTINGS, connected, source_options, spark_for_command
-    from headrace.spark.views import make_views, streams_in
+    from headrace.spark.failure import SparkError
+    from headrace.spark.session import require_pyspark
+    from headrace.spark.views import check_tables, list_of, make_views, streams_in
 
+    require_pyspark()
     with connected(target) as client:
         streams = client.stream_names()
-    with spark_for_command("headrace sql", master, SHORT_SETTINGS) as spark:
-        make_views(spark, streams_in(query, streams), source_options(target))
-        for line in WRITERS[shape](spark.sql(query)):
-            click.echo(line)
+    check_tables(query, streams)
+    try:
+        with spark_for_command("headrace sql", master, SHORT_SETTINGS) as spark:
+            make_views(spark, streams_in(query, streams), source_options(target))
+            for line in WRITERS[shape](spark.sql(query)):
+                click.echo(line)
+    except SparkError as error:
+        if str(error).startswith("[TABLE_OR_VIEW_NOT_FOUND]"):
+            error.hint = list_of(streams)
+        raise
 
 
 def lines_of_table(rows: DataFrame) -> Iterator[str]:

@@ -82,8 +82,15 @@ async def subscribe(
         except Interrupted:
             count = None
         finally:
-            say(f"{plural(printer.received, 'message')} received{told_dropped(connection)}")
-        if count and not printer.finished.is_set():
-            say(f"no message for {timeout:g} s: {printer.received} of {plural(count, 'message')} received")
+            missing = bool(count) and not printer.finished.is_set()
+            say(_summary(printer.received, count if missing else None, timeout) + told_dropped(connection))
+        if missing:
             return 1
     return 0
+
+
+def _summary(received: int, wanted: int | None, timeout: float | None) -> str:
+    """`wanted` is how many there should have been, if they are not all there."""
+    if wanted is None or timeout is None:
+        return f"{plural(received, 'message')} received"
+    return f"no message for {timeout:g} s: {received} of {plural(wanted, 'message')} received"

@@ -7,7 +7,7 @@ What nats-server 2.15.1 does with a wrong command line, found by running it:
 
     -nosuch, -p x, -p, ---p    one line on stderr, the usage on stdout, exit code 0 (sic): FlagError
     stray                      `nats-server: unrecognized command: "stray"` on stderr, exit code 1: UsageError
-    version, -v, --version     `nats-server: v2.15.1` on stdout, exit code 0
+    version, -v, --version     `nats-server: v2.15.1 (headrace …)` on stdout, exit code 0
     help, -h, --help           the usage on stdout, exit code 0
     -t -c good.conf            `nats-server: configuration file good.conf is valid (sha256:...)` on stderr,
     exit code 0 -t -c bad.conf             `nats-server: ` and the errors and warnings, a line each, on
@@ -24,6 +24,7 @@ from typing import Literal
 
 import msgspec
 
+from headrace import __version__
 from headrace.config.options import NATS_VERSION
 from headrace.config.unsupported import UNSUPPORTED_FLAGS, unsupported_message
 from headrace.errors import UsageError
@@ -144,7 +145,7 @@ def usage(program: str = "headrace-server") -> str:
 
 
 def version_line() -> str:
-    return f"{PROGRAM}: v{NATS_VERSION}"
+    return f"{PROGRAM}: v{NATS_VERSION} (headrace {__version__})"
 
 
 def _command(word: str) -> CommandLine:

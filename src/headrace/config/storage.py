@@ -42,7 +42,7 @@ class StorageDirectory:
                 self.close()
                 raise UsageError(
                     f"storage directory {self.path} is in use by another server",
-                    hint="give each server its own with -sd",
+                    hint="give each server its own: `headrace serve --store DIR`, `headrace-server -sd DIR`",
                 )
             await asyncio.sleep(LOCK_POLL_SECONDS)
 
@@ -76,11 +76,11 @@ def _make(path: str) -> None:
     if os.path.isdir(path):
         return
     if os.path.exists(path):
-        raise UsageError("storage directory is not a directory")
+        raise UsageError("storage directory is not a directory", hint=path)
     try:
         os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
     except (NotADirectoryError, FileExistsError):
-        raise UsageError("storage directory is not a directory") from None
+        raise UsageError("storage directory is not a directory", hint=path) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"could not create storage directory - mkdir {error.filename}: {reason}") from None

@@ -68,8 +68,7 @@ def spark_session(
     given the settings that can still be changed. Raises SparkError if PySpark or Java is missing or Spark
     does not start. Whoever starts a session stops it.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        raise SparkError("PySpark is not installed", hint="`pip install 'headrace[spark]'` installs it")
+    require_pyspark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -79,6 +78,12 @@ def spark_session(
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def require_pyspark() -> None:
+    """Raises SparkError if the extra is not installed. Commands ask before they do anything else."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkError("PySpark is not installed", hint="`pip install 'headrace[spark]'` installs it")
 
 
 def _all_settings(name: str, master: str, settings: Mapping[str, str], quiet: bool) -> dict[str, str]:

@@ -6,8 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from headrace.spark.failure import SparkError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MOST_NAMES = 20
+_LITERALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_DEFINED = re.compile(r"(\w+)\s*(?:\([^()]*\)\s*)?\bas\s*\(", re.IGNORECASE)
+# A name with a dot is a table of a catalog, one with a parenthesis a function: Spark knows about those.
+_TABLES = re.compile(
+    r"\b(?:from|join)\s+(?:`([^`]+)`|([A-Za-z_]\w*))(?![\w-]*\s*[.(])(?![\w`-])", re.IGNORECASE
+)
 
 
 def streams_in(query: str, streams: Iterable[str]) -> list[str]:
@@ -20,6 +30,28 @@ def streams_in(query: str, streams: Iterable[str]) -> list[str]:
         return list(streams)
     words = set(re.findall(r"[\w-]+", query.lower()))
     return [stream for stream in streams if set(re.findall(r"[\w-]+", stream.lower())) <= words]
+
+
+def check_tables(query: str, streams: Iterable[str]) -> None:
+    """Raises SparkError if no table that a query reads from exists, before Spark takes its time to say so.
+
+    Only what is certain without a parser: no stream is mentioned at all, nor a table that the query itself
+    defines. Whatever passes here, Spark refuses.
+    """
+    text = _LITERALS.sub(" ", query)
+    if not re.match(r"\s*(select|with|from)\b", text, re.IGNORECASE) or streams_in(query, streams):
+        return
+    tables = [quoted or plain for quoted, plain in _TABLES.findall(text)]
+    defined = {name.lower() for name in _DEFINED.findall(text)}
+    if tables and not defined.intersection(name.lower() for name in tables):
+        raise SparkError(f"there is no stream {tables[0]!r}", hint=list_of(streams))
+
+
+def list_of(streams: Iterable[str]) -> str:
+    """For somebody who has misspelt one."""
+    names = sorted(streams)
+    more = ", …" if len(names) > MOST_NAMES else ""
+    return f"the streams are {', '.join(names[:MOST_NAMES])}{more}" if names else "the server has no streams"
 
 
 def make_views(spark: SparkSession, streams: Iterable[str], options: Mapping[str, str]) -> None:

@@ -1,0 +1,39 @@
+"""A table that does not exist is noticed before Spark starts, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.spark.failure import SparkError
+from headrace.spark.views import check_tables
+
+STREAMS = ["ORDERS", "my-stream"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM ORDERS",
+        "select * from orders o join `my-stream` m on o.seq = m.seq",
+        "with t as (select 1 from ORDERS) select * from t",
+        "with t(a) as (select 1) select a from t",
+        "with t as (select 1 as b) select b is distinct from b from t",
+        "select extract(year from timestamp) from ORDERS",
+        "select trim(both 'x' from subject) from ORDERS",
+        "select * from parquet.`data`",
+        "select * from range(10)",
+        "select 'from nowhere'",
+        "select 1 -- from nowhere",
+        "show tables from default",
+        "describe ORDERS",
+    ],
+)
+def test_a_query_that_may_be_right_passes(query: str) -> None:
+    check_tables(query, STREAMS)
+
+
+@pytest.mark.parametrize("query", ["select * from ORDER", "WITH t AS (SELECT 1) SELECT * FROM `nope`"])
+def test_a_query_of_nothing_that_exists_names_what_does(query: str) -> None:
+    with pytest.raises(SparkError, match=r"there is no stream '(ORDER|nope)'") as raised:
+        check_tables(query, STREAMS)
+    assert raised.value.hint == "the streams are ORDERS, my-stream"
