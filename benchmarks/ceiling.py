@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 from headrace.bench.generator import run_load
+from headrace.bench.load import Load
 from headrace.bench.wire import block_of, publish_frame
-from headrace.engine.load import Load
 
 # (what, connections, payload bytes, messages per connection, bytes per write or 0 for whole blocks)
 SUBSCRIBING = [

@@ -3,11 +3,6 @@
 A plain bug stays a plain Python exception; it is caught, logged and answered only at the edge of a room.
 """
 
-import msgspec
-
-UNREADABLE_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes of others that are not the JSON it wants: not only errors of its own."""
-
 
 class HeadraceError(Exception):
     """The base of every error that this package raises on purpose.

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.broker.descriptors import raise_limit
 from headrace.config.options import Options
-from headrace.engine import last_resort
+from headrace.engine.core import last_resort
 from headrace.errors import HeadraceError
 from headrace.logs import Log
 from headrace.server import Server

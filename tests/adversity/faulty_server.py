@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.adversity.zygote import ForkedServer, Zygote
-from tests.engine.fault_library import Kind, compile_library
+from tests.engine.store.fault_library import Kind, compile_library
 
 SEGMENT_BYTES = 4096
 _COUNTS = struct.Struct(f"{len(Kind) + 2}q")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -163,3 +164,24 @@ def test_deleting_a_message_on_a_full_disk_does_not_stop_the_stream(tmp_path: Pa
         answer = connection.request("$JS.API.STREAM.PURGE.CRASH")
         assert answer.get("success"), answer
         assert answer["purged"] == 308
+
+
+def test_a_new_stream_takes_messages_once_there_are_descriptors_again(tmp_path: Path) -> None:
+    """Its first message makes a file and syncs the directory; no descriptor for that is not a failed sync."""
+    stream = {"name": "T", "subjects": ["t"], "storage": "file"}
+    with running_server("headrace", flags=["-js", "-sd", str(tmp_path)]) as server:
+        pid, refused = server.process.pid, 0
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        with Connection(server.port) as client:
+            for free in (0, 1):
+                client.request("$JS.API.STREAM.CREATE.T", stream)
+                taken = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken + free, limits[1]))
+                refused += "error" in client.request("t", b"1")
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+                deadline = time.monotonic() + 30
+                while "error" in (answer := client.request("t", b"2")):
+                    assert time.monotonic() < deadline, answer
+                client.request("$JS.API.STREAM.DELETE.T")
+    assert refused
+    print(f"{refused} first messages refused for want of descriptors, the next ones stored")

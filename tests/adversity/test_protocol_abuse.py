@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.streams.routes import ROUTES
+from headrace.streams.api.routes import ROUTES
 from tests.adversity.recorder import Connection
 from tests.adversity.watch import KIB, MIB, Bystander, cpu_seconds, memory
 from tests.frames import read_frames

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.log import Log
+from headrace.engine.store.log import Log
 from tests.adversity.recorder import Connection, create_stream, payload_of
 from tests.servers import Server, running_server
 
@@ -129,9 +129,9 @@ def test_idle_clients_cannot_take_the_descriptors_of_a_stream(
                 for _ in range(IDLE_CLIENTS):
                     idle.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 until = time.monotonic() + PATIENCE_SECONDS
-                while "Cannot accept connections" not in server.log() and time.monotonic() < until:
+                while "Clients are refused" not in server.log() and time.monotonic() < until:
                     time.sleep(0.05)
-                assert "Cannot accept connections" in server.log()
+                assert "Clients are refused" in server.log()
                 delivered = numbers(pull(connection, MESSAGES))
             assert delivered == list(range(1, MESSAGES + 1))
             connection.send(b"PUB crash.1 3\r\nend\r\n")

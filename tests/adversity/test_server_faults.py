@@ -19,7 +19,7 @@ import pytest
 from tests.adversity.faulty_server import FaultyServers
 from tests.adversity.recorder import Connection, payload_of
 from tests.adversity.storm import SUBJECTS, Ledger, Storm
-from tests.engine.fault_library import ERRORS, FOR_EVER, Kind, name_of
+from tests.engine.store.fault_library import ERRORS, FOR_EVER, Kind, name_of
 
 SOME = 97  # of so many cases one runs in `make test`,
 MANY = 5  # and in `make test-long`: each is two lives of a server

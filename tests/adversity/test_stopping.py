@@ -40,7 +40,8 @@ STUCK_SERVER = """
 import asyncio, collections, itertools, os, signal, sys, time
 from headrace import runner
 from headrace.cli import nats_server
-from headrace.streams import jetstream, stream_api
+from headrace.streams import jetstream
+from headrace.streams.api import stream_requests as stream_api
 
 async def never_ends():
     while True:

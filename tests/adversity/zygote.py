@@ -111,7 +111,7 @@ def serve(arguments: list[str], log: str) -> None:
 
 def main(segment_bytes: int) -> None:
     import headrace.cli.nats_server  # everything, before the first fork
-    from headrace.engine.log import Log
+    from headrace.engine.store.log import Log
     from headrace.streams import stream
 
     assert headrace.cli.nats_server

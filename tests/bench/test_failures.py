@@ -11,11 +11,11 @@ import pytest
 
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import run_load
+from headrace.bench.load import Load
 from headrace.bench.servers import Process, Server, running
 from headrace.bench.wire import open_connections, publish_frame
 from headrace.bench.workloads import IdleConnections, PublishSubscribe, RequestReply, Workload
 from headrace.client.addresses import Address
-from headrace.engine.load import Load
 
 FRAME = publish_frame(b"bench", b"hello")
 ENDLESS = 200_000_000

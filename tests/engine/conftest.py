@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.harness import Bench, bench
+from tests.engine.core.harness import Bench, bench
 
 
 @pytest.fixture(name="bench")

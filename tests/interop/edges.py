@@ -39,7 +39,7 @@ TIMES = (
     "2262-01-01T00:00:00Z",
 )
 FAR_TIMES = ("1677-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z")
-"""nats-server takes 2999 for long ago where messages are looked up: see tests/streams/test_far_times.py."""
+"""nats-server takes 2999 for long ago in lookups: see tests/streams/api/test_far_times.py."""
 PATTERNS = ("a.1", "a.*", "b", ">", "none")
 LAST = 5
 MESSAGES = ("a.1", "a.2", "a.1", "b", "a.2")

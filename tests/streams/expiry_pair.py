@@ -13,18 +13,18 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
 from headrace.config.storage import with_limits
-from headrace.engine.filters import Filter
+from headrace.engine.core.filters import Filter
 from headrace.logs import Log, LogSettings
 from headrace.streams import headers
-from headrace.streams.api import Request
+from headrace.streams.api.dispatch import Request
+from headrace.streams.api.message_requests import delete_message
+from headrace.streams.api.stream_requests import create_stream, purge_stream, update_stream
 from headrace.streams.errors import ApiError
+from headrace.streams.ingest.publication import Publication
+from headrace.streams.ingest.ttl import read_ttl
 from headrace.streams.jetstream import JetStream
 from headrace.streams.lifetimes import is_marker
-from headrace.streams.message_api import delete_message
-from headrace.streams.publication import Publication
 from headrace.streams.stream import Stream
-from headrace.streams.stream_api import create_stream, purge_stream, update_stream
-from headrace.streams.ttl import read_ttl
 from tests.streams.clock_loop import SECOND, Clock, ClockLoop
 from tests.streams.expiry_model import NEVER, ExpiryModel, Kept
 

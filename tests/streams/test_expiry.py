@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.log import Log
+from headrace.engine.store.log import Log
 from headrace.streams.endings import FEW, Endings
-from headrace.streams.publication import Publication
+from headrace.streams.ingest.publication import Publication
 from tests.streams.clock_loop import SECOND
 from tests.streams.expiry_pair import Config, Pair, run_pair
 

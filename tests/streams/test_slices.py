@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from headrace.engine.filters import Filter
-from headrace.engine.log import Log
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.log import Log
 from headrace.streams import slices
+from headrace.streams.api.stream_details import count_subjects, list_deleted
 from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
 from headrace.streams.slices import Background, StuckError, in_slices, remove_in_slices
-from headrace.streams.stream_details import count_subjects, list_deleted
 from tests.streams.peers import ask, client_of, jetstream_server
 
 MESSAGES = 20_000

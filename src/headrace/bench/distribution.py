@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.engine.histogram import Histogram
+from headrace.bench.histogram import Histogram
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 

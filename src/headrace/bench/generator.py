@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.bench.failure import BenchError
-from headrace.engine.load import Load
+from headrace.bench.load import Load
 
 STALL_SECONDS = 10.0
 RECEIVERS = ("subscriber", "requester")

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import Outcome, Progress, drive
-from headrace.engine.load import Load
+from headrace.bench.load import Load
 
 Prepare = Callable[[], AbstractContextManager[Load]]
 

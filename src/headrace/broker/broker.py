@@ -24,8 +24,8 @@ from headrace.broker.listener import Listener, join_address, reserve, start_list
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS
 from headrace.config.options import ANY_FREE_PORT, Options
-from headrace.engine.hub import Hub
-from headrace.engine.interest import Interest
+from headrace.engine.core.hub import Hub
+from headrace.engine.core.interest import Interest
 from headrace.errors import UsageError
 from headrace.logs import Log
 

@@ -19,11 +19,11 @@ from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS, encode_error, quote
 from headrace.config.options import Options
-from headrace.engine.interest import InvalidSubject
+from headrace.engine.core.interest import InvalidSubject
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from headrace.engine.outboxes import Link
+    from headrace.engine.core.outboxes import Link
     from headrace.logs import Log
 
 OK = b"+OK\r\n"

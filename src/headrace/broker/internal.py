@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from headrace.engine.hub import Hub
-from headrace.engine.interest import Interest
-from headrace.engine.sinks import Inbox, InboxMessage
+from headrace.engine.core.hub import Hub
+from headrace.engine.core.interest import Interest
+from headrace.engine.core.sinks import Inbox, InboxMessage
 
 Handler = Callable[[InboxMessage], None]
 

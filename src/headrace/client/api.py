@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace.client.errors import STREAM_NOT_FOUND, ApiError, ProtocolError, StreamNotFound
-from headrace.errors import UNREADABLE_JSON
+from headrace.unreadable import UNREADABLE_JSON
 
 PREFIX = "$JS.API"
 

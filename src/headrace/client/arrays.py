@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.client.columns import Columns
 from headrace.client.errors import UsageError
-from headrace.engine.columns import Columns
-from headrace.engine.outgoing import Offsets, Outgoing, TextColumn
+from headrace.client.outgoing import Offsets, Outgoing, TextColumn
 
 _PAIR = pa.struct([("key", pa.string()), ("value", pa.string())])
 HEADERS = pa.list_(pa.field("element", _PAIR))

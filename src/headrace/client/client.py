@@ -32,8 +32,8 @@ from headrace.client.api import (
 from headrace.client.connection import Connection, protocol_error
 from headrace.client.errors import ConnectionFailed, ProtocolError, UsageError
 from headrace.client.fetch import Fetch
+from headrace.client.frames import BadFrame, ConnectionEnded
 from headrace.client.publish import Publisher, publish_plain
-from headrace.engine.frames import BadFrame, ConnectionEnded
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import msgspec
 from headrace import __version__
 from headrace.client.addresses import Address, parse_url
 from headrace.client.errors import ConnectionFailed, NoResponders, ProtocolError, RequestTimeout, UsageError
+from headrace.client.frames import BadFrame, ConnectionEnded, Event, Frames
 from headrace.client.status import NO_RESPONDERS, parse_status
-from headrace.engine.frames import BadFrame, ConnectionEnded, Event, Frames
-from headrace.errors import UNREADABLE_JSON
+from headrace.unreadable import UNREADABLE_JSON
 
 REQUEST_SID = 1
 WRITE_SECONDS = 30.0

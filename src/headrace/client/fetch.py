@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.client.api import PREFIX, ConsumerAnswer, MessageAnswer, StreamInfo, decode, encode
+from headrace.client.columns import Columns
 from headrace.client.errors import (
     MESSAGE_NOT_FOUND,
     ApiError,
@@ -33,9 +34,8 @@ from headrace.client.errors import (
     RequestTimeout,
     UsageError,
 )
+from headrace.client.frames import ConnectionEnded, Event
 from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
-from headrace.engine.columns import Columns
-from headrace.engine.frames import ConnectionEnded, Event
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ import msgspec
 from headrace.client.api import ErrorAnswer, PublishAnswer
 from headrace.client.connection import Connection, protocol_error
 from headrace.client.errors import ConnectionFailed, PublishFailed, UsageError
+from headrace.client.flight import Flight
+from headrace.client.frames import BadFrame, ConnectionEnded, Event
+from headrace.client.outgoing import BadRow, Outgoing
 from headrace.client.status import NO_RESPONDERS, parse_status
-from headrace.engine.flight import Flight
-from headrace.engine.frames import BadFrame, ConnectionEnded, Event
-from headrace.engine.outgoing import BadRow, Outgoing
-from headrace.errors import UNREADABLE_JSON
+from headrace.unreadable import UNREADABLE_JSON
 
 if TYPE_CHECKING:
     import pyarrow as pa

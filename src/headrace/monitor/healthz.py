@@ -12,7 +12,7 @@ from headrace.monitor.endpoint import Answer, Context
 from headrace.monitor.query import Query, decode_bool, quote
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
+    from headrace.engine.store.log import Log
     from headrace.streams.jetstream import JetStream
 
 FLAGS = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only", "details")

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
-from headrace.engine.interest import Subscription
+from headrace.engine.core.interest import Subscription
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import format_time, plain_number
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int

@@ -12,7 +12,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
+    from headrace.engine.store.log import Log
 
 Ending = tuple[int, int]
 """The time (nanoseconds), and the sequence of the message."""

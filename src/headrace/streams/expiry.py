@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headrace.engine.log import Log
+from headrace.engine.store.log import Log
 from headrace.streams.formats import NANOSECONDS
 from headrace.streams.slices import STEP_RECORDS, Background, StuckError
 

@@ -91,11 +91,7 @@ def _parse(text: str) -> int:
     except ValueError:
         raise ValueError(f"parsing time {_quote(text)}: day out of range") from None
     seconds = round((moment - EPOCH).total_seconds())
-    nanoseconds = seconds * NANOSECONDS + _nanoseconds(fraction)
-    if not ZERO_TIME_NANOSECONDS <= nanoseconds <= LAST_TIME_NANOSECONDS:
-        # Its offset takes it out of the years 1 to 9999. Nobody could write it in UTC again, Go neither.
-        raise ValueError(f"parsing time {_quote(text)}: year out of range")
-    return nanoseconds
+    return seconds * NANOSECONDS + _nanoseconds(fraction)
 
 
 def parse_store_time(text: str) -> int:

@@ -19,17 +19,18 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
 from headrace.config.options import NATS_VERSION, Options
-from headrace.engine.committer import Committer
-from headrace.errors import UNREADABLE_JSON
+from headrace.engine.store.committer import Committer
 from headrace.logs import Log
 from headrace.streams import formats
 from headrace.streams.account import NANOSECONDS, Account
-from headrace.streams.advisories import random_id
-from headrace.streams.api import Api, Request
-from headrace.streams.client_info import client_info
+from headrace.streams.api.advisories import random_id
+from headrace.streams.api.client_info import client_info
+from headrace.streams.api.dispatch import Api, Request
+from headrace.streams.api.domain import DomainApi
+from headrace.streams.api.routes import REFUSALS, ROUTES
+from headrace.streams.api.wire_types import Int64
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.consumer_files import recover_consumers
-from headrace.streams.domain import DomainApi
+from headrace.streams.consumers.restore import recover_consumers
 from headrace.streams.errors import StoreError
 from headrace.streams.files import (
     META,
@@ -39,9 +40,8 @@ from headrace.streams.files import (
     make_directory,
     read_checked,
 )
-from headrace.streams.routes import REFUSALS, ROUTES
 from headrace.streams.stream import Stream
-from headrace.streams.wire_types import Int64
+from headrace.unreadable import UNREADABLE_JSON
 
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
 STOP_REQUESTS_SECONDS = 5.0

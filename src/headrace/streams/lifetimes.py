@@ -16,18 +16,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.durations import format_duration
-from headrace.engine.filters import Filter
+from headrace.engine.core.filters import Filter
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline
 from headrace.streams.endings import Ending, Endings
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import NANOSECONDS
-from headrace.streams.publication import Publication
-from headrace.streams.ttl import NEVER, read_ttl
+from headrace.streams.ingest.publication import Publication
+from headrace.streams.ingest.ttl import NEVER, read_ttl
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
-    from headrace.engine.readings import Stored
+    from headrace.engine.store.log import Log
+    from headrace.engine.store.readings import Stored
     from headrace.streams.config import StreamConfig
 
 SLICE_MESSAGES = 200  # at a time; then others have their turn

@@ -6,8 +6,8 @@ no later ones.
 
 from __future__ import annotations
 
-from headrace.engine.filters import Filter
-from headrace.engine.log import Log
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.log import Log
 from headrace.streams.slices import STEP_RECORDS, remove_in_slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 

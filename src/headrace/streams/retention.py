@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.engine.filters import Filter
-from headrace.engine.log import Log
-from headrace.streams.consumer import NEVER, Consumer
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.log import Log
+from headrace.streams.consumers.consumer import NEVER, Consumer
 
 EVERYTHING = Filter(())
 

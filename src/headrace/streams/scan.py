@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.engine.filters import Filter
+from headrace.engine.core.filters import Filter
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
-    from headrace.engine.readings import Stored
+    from headrace.engine.store.log import Log
+    from headrace.engine.store.readings import Stored
 
 _ALL = Filter(())
 SLICE_MESSAGES = 1000

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 from headrace.streams.errors import api_error, store_error
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
+    from headrace.engine.store.log import Log
 
 SLICE_SECONDS = 0.002
 RETRY_SECONDS = 1.0

@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.engine.log import Log
-from headrace.engine.stream_sink import StreamSink
-from headrace.streams.answers import encode_error
+from headrace.engine.store.log import Log
+from headrace.engine.streams.stream_sink import StreamSink
+from headrace.streams.api.direct_get import DirectGet
+from headrace.streams.api.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
 from headrace.streams.config import StreamConfig
-from headrace.streams.consumer import Consumer
-from headrace.streams.direct_get import DirectGet
+from headrace.streams.consumers.consumer import Consumer
+from headrace.streams.consumers.removed_messages import Vanished
 from headrace.streams.errors import api_error
 from headrace.streams.expiry import Expiry
 from headrace.streams.files import MESSAGES
 from headrace.streams.formats import format_time
-from headrace.streams.ingest import Ingest
+from headrace.streams.ingest.acknowledgements import encode_error
+from headrace.streams.ingest.decisions import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
 from headrace.streams.slices import STEP_RECORDS, Background, StuckError, remove_in_slices
-from headrace.streams.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
-from headrace.streams.vanished import Vanished
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:

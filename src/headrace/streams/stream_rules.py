@@ -15,7 +15,7 @@ from headrace.config.durations import format_duration
 from headrace.streams.account import Account
 from headrace.streams.config import Placement, StreamConfig
 from headrace.streams.errors import ApiError, api_error
-from headrace.streams.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
+from headrace.streams.origins.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
 from headrace.streams.subject_tree import STEPS, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from headrace.engine.log import Log
+    from headrace.engine.store.log import Log
     from headrace.streams.account import Account
     from headrace.streams.jetstream import JetStream
 

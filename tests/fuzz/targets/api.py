@@ -20,10 +20,10 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
 from headrace.config.options import Options
-from headrace.engine.sinks import InboxMessage
+from headrace.engine.core.sinks import InboxMessage
 from headrace.logs import Log, LogSettings
+from headrace.streams.api.routes import ROUTES
 from headrace.streams.jetstream import JetStream
-from headrace.streams.routes import ROUTES
 
 MOST_STEPS = 4
 PATIENCE_SECONDS = 15.0

@@ -17,10 +17,10 @@ import struct
 from itertools import pairwise
 from typing import Any
 
-from headrace.engine.columns import Columns
-from headrace.engine.flight import Flight
-from headrace.engine.frames import BadFrame, Event, Frames
-from headrace.engine.outgoing import BadRow, Offsets, Outgoing, TextColumn
+from headrace.client.columns import Columns
+from headrace.client.flight import Flight
+from headrace.client.frames import BadFrame, Event, Frames
+from headrace.client.outgoing import BadRow, Offsets, Outgoing, TextColumn
 from tests.fuzz.cuts import cut
 
 SID = 7

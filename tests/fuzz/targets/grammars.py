@@ -15,11 +15,12 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 from headrace.config.durations import format_duration, parse_duration
-from headrace.engine.filters import Filter
-from headrace.streams import cron, expectations, headers, ttl
+from headrace.engine.core.filters import Filter
+from headrace.streams import headers
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import format_time, normalise_time, parse_time
-from headrace.streams.schedules import parse_pattern, read_due
+from headrace.streams.ingest import cron, expectations, ttl
+from headrace.streams.ingest.schedules import parse_pattern, read_due
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping
 

@@ -16,10 +16,10 @@ import select
 import socket
 from typing import Any
 
-from headrace.engine.hub import Hub
-from headrace.engine.interest import Interest
-from headrace.engine.outboxes import Link
-from tests.engine.harness import RecordingOwner
+from headrace.engine.core.hub import Hub
+from headrace.engine.core.interest import Interest
+from headrace.engine.core.outboxes import Link
+from tests.engine.core.harness import RecordingOwner
 from tests.frames import read_frames
 from tests.fuzz.cuts import cut
 

@@ -14,17 +14,17 @@ from __future__ import annotations
 import msgspec
 
 from headrace.streams.account import Account
-from headrace.streams.acks import NakOptions
+from headrace.streams.api.consumer_requests import PageRequest, PauseRequest, UnpinRequest
+from headrace.streams.api.json_requests import decode
+from headrace.streams.api.json_syntax import explain
+from headrace.streams.api.message_lookup import MessageDeleteRequest, MessageGetRequest
+from headrace.streams.api.stream_requests import StreamInfoRequest, StreamListRequest, StreamPurgeRequest
 from headrace.streams.config import CreateConsumerRequest, StreamConfig, Wire
-from headrace.streams.consumer_api import PageRequest, PauseRequest, UnpinRequest
-from headrace.streams.consumer_reset import ResetRequest
-from headrace.streams.consumer_rules import Limits, check_config, set_defaults
+from headrace.streams.consumers.acknowledgements import NakOptions
+from headrace.streams.consumers.pull_request import BadPull, PullBody, parse_request
+from headrace.streams.consumers.reset import ResetRequest
+from headrace.streams.consumers.rules import Limits, check_config, set_defaults
 from headrace.streams.errors import ApiError
-from headrace.streams.json_requests import decode
-from headrace.streams.json_syntax import explain
-from headrace.streams.message_requests import MessageDeleteRequest, MessageGetRequest
-from headrace.streams.pull_request import BadPull, PullBody, parse_request
-from headrace.streams.stream_api import StreamInfoRequest, StreamListRequest, StreamPurgeRequest
 from headrace.streams.stream_rules import check_stream_config
 
 STRICT, PEDANTIC, RULES, AGAIN = 1, 2, 4, 8

@@ -17,11 +17,11 @@ import itertools
 import os
 import tempfile
 
-from headrace.engine.codec import compress
-from headrace.engine.committer import Committer
-from headrace.engine.filters import Filter
-from headrace.engine.log import Log
-from tests.engine.logs import messages, settle
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.codec import compress
+from headrace.engine.store.committer import Committer
+from headrace.engine.store.log import Log
+from tests.engine.store.logs import messages, settle
 from tests.fuzz.libraries import library
 
 SEALED, INDEXED, COMPRESSED, APPENDED, TWO = 1, 2, 4, 8, 16

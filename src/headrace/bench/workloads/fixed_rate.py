@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from headrace.bench.distribution import distributions
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
+from headrace.bench.histogram import Histogram
+from headrace.bench.load import Load
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared, with_shares
 from headrace.client.addresses import Address
-from headrace.engine.histogram import Histogram
-from headrace.engine.load import Load
 
 SLICES_MAX = 600
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)

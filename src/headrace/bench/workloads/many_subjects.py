@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
+from headrace.bench.load import Load
 from headrace.bench.wire import BLOCK_BYTES, open_connections, publish_frame, subscribe_frame
 from headrace.bench.workloads.workload import (
     SHUFFLE_SEED,
@@ -18,7 +19,6 @@ from headrace.bench.workloads.workload import (
     with_shares,
 )
 from headrace.client.addresses import Address
-from headrace.engine.load import Load
 
 TOKEN_VALUES = 1000
 WILDCARDS = (">", "*", "none")

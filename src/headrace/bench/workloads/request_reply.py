@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from headrace.bench.distribution import distributions
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
+from headrace.bench.histogram import Histogram
+from headrace.bench.load import Load
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared
 from headrace.client.addresses import Address
-from headrace.engine.histogram import Histogram
-from headrace.engine.load import Load
 
 SLICES_MAX = 600
 QUEUE = b"responders"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
+from headrace.bench.histogram import Histogram
 from headrace.bench.jetstream import (
     Api,
     StreamFacts,
@@ -19,12 +20,11 @@ from headrace.bench.jetstream import (
     delete_consumer,
     stream_for_run,
 )
+from headrace.bench.stream_load import StreamLoad
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.stream_publish import SLICES_MAX, STREAM, StreamPublish, publish_to_stream
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory
 from headrace.client.addresses import Address
-from headrace.engine.histogram import Histogram
-from headrace.engine.stream_load import StreamLoad
 
 FILL_IN_FLIGHT = 4096
 ACKS = ("explicit", "none")

@@ -11,12 +11,12 @@ from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
+from headrace.bench.histogram import Histogram
 from headrace.bench.jetstream import StreamFacts, stream_for_run
+from headrace.bench.stream_load import StreamLoad
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
 from headrace.client.addresses import Address
-from headrace.engine.histogram import Histogram
-from headrace.engine.stream_load import StreamLoad
 
 SLICES_MAX = 600
 STREAM = "headrace-bench"

@@ -1,0 +1,261 @@
+"""The load generator's clients of a stream: those who publish to it and those who pull from it.
+
+A publisher is a requester whose answers are looked into. `{"stream":"S","seq":17}` must name a sequence of
+this run, each exactly once, and the sequences of one publisher must follow each other as its messages do.
+An error answer is counted and its text kept; the run goes on.
+
+One that pulls asks for a batch, reads it, acknowledges every message if it is to, and asks for the next. All
+that matters about a message is in its reply subject, `$JS.ACK.S.C.<deliveries>.<sequence>. ...`: without a
+consumer of its own a sequence may come to any of those who share, but to one of them only; with one of its
+own they follow each other without a gap. In all it asks for exactly what it expects, so that no pull is left
+open at the end. A message without a reply subject is the server's word on a pull, and ends the run.
+"""
+
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free
+from libc.string cimport memchr, memcmp, strlen
+
+from headrace.bench.load cimport (
+    CONTROL_LINE_MAX, GARBLED, REFUSED, SUBSCRIBER, TOKEN_DIGITS,
+)
+
+PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000
+cdef int64_t EXPIRES = PULL_EXPIRES_NANOSECONDS
+
+
+cdef int64_t leading_number(const char *text, int64_t length) noexcept nogil:
+    """The number that the text starts with, or -1."""
+    cdef int64_t number = 0, at = 0
+    while at < min(length, TOKEN_DIGITS - 1) and c'0' <= text[at] <= c'9':
+        number = number * 10 + (text[at] - c'0')
+        at += 1
+    return number if at else -1
+
+
+cdef class StreamLoad(Load):
+    """A load whose clients may also publish to streams and pull from consumers."""
+
+    def __dealloc__(self):
+        free(self.seen)
+
+    # Building the run.
+
+    def expect_sequences(self, int64_t first, int64_t count):
+        """The sequences from `first` on that publishers, or those who share a consumer, get once each."""
+        if first < 0 or count < 0 or self.seen != NULL:
+            raise ValueError("sequences are expected once, and are not negative")
+        self.seen = <uint8_t *>calloc(count // 8 + 1, 1)
+        if self.seen == NULL:
+            raise MemoryError
+        self.seen_first, self.seen_count = first, count
+
+    def add_stream_publisher(self, int descriptor, bytes subject, bytes inbox, bytes payload, int64_t messages,
+                             int64_t in_flight, bytes message_id=b""):
+        """Publish so many messages, `in_flight` at a time unacknowledged, the reply subject being `inbox` and
+        a number. `message_id`: what their Nats-Msg-Id starts with."""
+        if messages < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
+            raise ValueError("a publisher needs short subjects and at least one message in flight")
+        verb, identity, request_end = b"PUB", b"", b" %d\r\n%b\r\n" % (len(payload), payload)
+        if message_id:
+            headers = b"NATS/1.0\r\nNats-Msg-Id: %b" % message_id
+            length = len(headers) + IDENTITY_DIGITS + 4
+            verb, identity = b"HPUB", b" %d %d\r\n%b" % (length, length + len(payload), headers)
+            request_end = b"\r\n\r\n%b\r\n" % payload
+        request = b"%b %b %b" % (verb, subject, inbox)
+        cdef int64_t longest = len(request) + TOKEN_DIGITS + len(identity) + IDENTITY_DIGITS + len(request_end)
+        cdef Connection *connection = self.add_requests(
+            descriptor, request, request_end, len(inbox), messages, in_flight, longest)
+        self.kept.append(identity)
+        connection.identity, connection.identity_length = identity, len(identity)
+        connection.keeps_body = True
+        connection.latest_number = -1
+        self.put_first_requests(connection, in_flight)
+        return self.count - 1
+
+    def add_puller(self, int descriptor, str stream, str consumer, bytes inbox, int64_t batch, bint acknowledges,
+                   int64_t first, int64_t expected):
+        """Pull `expected` messages, `batch` at a time, from a consumer of its own that starts at `first`."""
+        if batch < 1 or expected < 0:
+            raise ValueError("a batch has at least one message")
+        names = f"{stream}.{consumer}".encode()
+        request = b"PUB $JS.API.CONSUMER.MSG.NEXT.%b %b " % (names, inbox)
+        if len(request) > CONTROL_LINE_MAX // 2:
+            raise ValueError("the names are too long")
+        cdef int64_t acknowledgements = batch * (ACK_FRAME_LENGTH + len(names)) if acknowledges else 0
+        cdef Connection *connection = self.add(
+            descriptor, SUBSCRIBER, len(request) + PULL_LENGTH + acknowledgements + 64)
+        self.kept.append(request)
+        connection.request, connection.request_length = request, len(request)
+        connection.keeps_body = connection.pulls = True
+        connection.batch, connection.acknowledges = batch, acknowledges
+        connection.expected = connection.to_request = expected
+        connection.latest_sequence = first - 1
+        return self.count - 1
+
+    def add_sharing_puller(self, int descriptor, str stream, str consumer, bytes inbox, int64_t batch,
+                           bint acknowledges):
+        """The same from a consumer that is shared; `expect_shared` and `expect_sequences` say what comes."""
+        index = self.add_puller(descriptor, stream, consumer, inbox, batch, acknowledges, 0, 0)
+        self.connections[self.count - 1].shares = True
+        return index
+
+    # Running it.
+
+    cdef void start(self) noexcept nogil:
+        cdef int index
+        self.to_pull = self.shared_expected
+        for index in range(self.count):
+            if self.connections[index].pulls:
+                self.pull(index, self.started_at)
+        Load.start(self)
+
+    cdef void on_message(self, int index) noexcept nogil:
+        cdef Connection *connection = &self.connections[index]
+        if not connection.keeps_body:
+            Load.on_message(self, index)
+            return
+        connection.messages += 1
+        connection.payload_bytes += connection.payload_length - connection.header_length
+        if connection.pulls:
+            self.take_pulled(index)
+        else:
+            self.take_acknowledgement(index)
+
+    cdef bint take_sequence(self, int index, int64_t sequence) noexcept nogil:
+        """Whether it is one of those that are expected, and comes for the first time."""
+        cdef int64_t place = sequence - self.seen_first
+        cdef char text[80]
+        if not 0 <= place < self.seen_count or self.seen[place >> 3] & (1 << (place & 7)):
+            snprintf(text, sizeof(text), b"sequence %lld is not one that was to come now", <long long>sequence)
+            self.stop(GARBLED, index, text, strlen(text))
+            return False
+        self.seen[place >> 3] = self.seen[place >> 3] | <uint8_t>(1 << (place & 7))
+        return True
+
+    # Publishing.
+
+    cdef void put_numbered(self, Connection *connection) noexcept nogil:
+        cdef char text[IDENTITY_DIGITS + 1]
+        cdef int64_t number = connection.requested
+        cdef int place
+        if connection.identity_length == 0:
+            Load.put_numbered(self, connection)
+            return
+        for place in range(IDENTITY_DIGITS - 1, -1, -1):
+            text[place] = <char>(c'0' + number % 10)
+            number //= 10
+        self.put_token(connection)
+        self.put(connection, connection.identity, connection.identity_length)
+        self.put(connection, text, IDENTITY_DIGITS)
+        self.put(connection, connection.request_end, connection.request_end_length)
+
+    cdef void take_acknowledgement(self, int index) noexcept nogil:
+        cdef Connection *connection = &self.connections[index]
+        cdef const char *body = connection.body
+        cdef int64_t length = min(connection.body_length, connection.payload_length), number, sequence = -1
+        cdef const char *place = <const char *>memmem(body, length, b"\"seq\":", 6)
+        if place != NULL:
+            sequence = leading_number(place + 6, body + length - place - 6)
+        if connection.header_length or memmem(body, length, b"\"error\":", 8) != NULL:
+            self.refuse(body, length)
+        elif sequence < 0:
+            self.stop(GARBLED, index, body, length)
+        elif memmem(body, length, b"\"duplicate\":", 12) != NULL:
+            self.duplicates = self.duplicates + 1
+        elif self.take_sequence(index, sequence):
+            number = self.answered_number(connection)
+            if (number > connection.latest_number) != (sequence > connection.latest_sequence):
+                self.stop(GARBLED, index, b"messages of one publisher were stored in another order", 54)
+            connection.latest_number, connection.latest_sequence = number, sequence
+        self.take_answer(index)
+
+    cdef void refuse(self, const char *text, int64_t length) noexcept nogil:
+        if self.refusals == 0:
+            snprintf(self.refusal, sizeof(self.refusal), b"%.*s", <int>min(length, 250), text)
+        self.refusals = self.refusals + 1
+
+    # Pulling.
+
+    cdef void pull(self, int index, int64_t now) noexcept nogil:
+        """Ask for the next batch, if there is anything left to ask for."""
+        cdef Connection *connection = &self.connections[index]
+        cdef char body[PULL_LENGTH]
+        cdef char length[24]
+        cdef int64_t left = self.to_pull if connection.shares else connection.to_request
+        cdef int64_t count = min(connection.batch, left)
+        if count == 0:
+            return
+        if connection.shares:
+            self.to_pull = self.to_pull - count
+        else:
+            connection.to_request -= count
+        connection.outstanding, connection.pulled_at = count, now
+        snprintf(body, sizeof(body), b"{\"batch\":%lld,\"expires\":%lld}\r\n", <long long>count, <long long>EXPIRES)
+        snprintf(length, sizeof(length), b"%d\r\n", <int>strlen(body) - 2)
+        self.put(connection, connection.request, connection.request_length)
+        self.put(connection, length, strlen(length))
+        self.put(connection, body, strlen(body))
+
+    cdef void take_pulled(self, int index) noexcept nogil:
+        """`MSG inbox sid reply size` or `HMSG inbox sid reply size size`; the reply subject says it all."""
+        cdef Connection *connection = &self.connections[index]
+        cdef const char *reply = connection.head
+        cdef const char *end
+        cdef const char *token
+        cdef int64_t places[16]
+        cdef int64_t length, deliveries, sequence
+        cdef int word, tokens = 0, words = 0
+        cdef char text[120]
+        for word in range(3):
+            token = <const char *>memchr(reply, c' ', connection.head + connection.head_length - reply)
+            if token == NULL:
+                self.stop(GARBLED, index, connection.head, connection.head_length - 2)
+                return
+            reply = token + 1
+        end = <const char *>memchr(reply, c' ', connection.head + connection.head_length - reply)
+        if end == NULL or memcmp(reply, b"$JS.ACK.", 8) != 0:
+            # No message, but what the server has to say about the pull.
+            connection.messages -= 1
+            length = min(connection.body_length, connection.header_length)
+            token = <const char *>memchr(connection.body, c'\r', length)
+            self.stop(REFUSED, index, connection.body, length if token == NULL else token - connection.body)
+            return
+        token = reply
+        while token != NULL and tokens < 16:
+            places[tokens] = token - reply
+            tokens += 1
+            token = <const char *>memchr(token, c'.', end - token)
+            if token != NULL:
+                token += 1
+        if tokens != ACK_SUBJECT_TOKENS and tokens < LONG_ACK_SUBJECT_TOKENS:
+            self.stop(GARBLED, index, reply, end - reply)
+            return
+        word = 4 if tokens == ACK_SUBJECT_TOKENS else 6
+        deliveries = leading_number(reply + places[word], end - reply - places[word])
+        sequence = leading_number(reply + places[word + 1], end - reply - places[word + 1])
+        if deliveries != 1:
+            snprintf(text, sizeof(text), b"message %lld came again", <long long>sequence)
+            self.stop(GARBLED, index, text, strlen(text))
+        elif connection.shares:
+            self.take_sequence(index, sequence)
+        elif sequence != connection.latest_sequence + 1:
+            snprintf(text, sizeof(text), b"message %lld after %lld", <long long>sequence,
+                     <long long>connection.latest_sequence)
+            self.stop(GARBLED, index, text, strlen(text))
+        connection.latest_sequence = sequence
+        if connection.acknowledges:
+            self.put(connection, b"PUB ", 4)
+            self.put(connection, reply, end - reply)
+            self.put(connection, b" 4\r\n+ACK\r\n", 10)
+        connection.outstanding -= 1
+        if connection.outstanding == 0:
+            if self.waits is not None:
+                self.waits.record(connection.pulled_at - self.started_at, self.progress_at - connection.pulled_at)
+            self.pull(index, self.progress_at)
+
+    # The outcome.
+
+    @property
+    def first_refusal(self):
+        """The text of the first error answer, or the status that came instead of one."""
+        return self.refusal.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Sockets to sockets: reading, parsing, matching, delivering, writing, for all connections of a server."""

@@ -1,0 +1,335 @@
+"""A message to its receivers: to everybody on its route, in the frames that each of them understands.
+
+Messages come from a link (the hub has parsed a frame, which most often can be copied as it stands), from within the
+process (`send_message` writes the frame) and from a stream (`send_to`: the receivers of one subject get a message that
+was published to another). A sink takes its messages instead of having them written.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memchr, memcpy
+
+from headrace.engine.core.grammar cimport Token, write_decimal
+from headrace.engine.core.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.core.message cimport Message
+from headrace.engine.core.outboxes cimport *
+
+import os
+
+cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
+cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
+
+
+cdef class Deliveries(Outboxes):
+    """Outboxes, and who gets what into them. The hub adds reading and parsing."""
+
+    def __cinit__(self, **_):
+        self.expired = []
+        self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.scratch)
+
+    # -- from within the process -------------------------------------------------------------------------------
+
+    def publish(self, Interest interest not None, bytes subject not None, bytes payload not None,
+                bytes reply=b'', bytes headers=b''):
+        """A message from within this process, handed to its receivers at once. Returns whether anybody got it.
+
+        Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
+        """
+        cdef Message message
+        cdef bytes body = headers + payload
+        message.subject = subject
+        message.subject_length = <uint32_t> len(subject)
+        message.reply = reply
+        message.reply_length = <uint32_t> len(reply)
+        message.header_length = len(headers)
+        message.payload = body
+        message.size = len(body)
+        return bool(self.send_message(interest, &message))
+
+    cdef int send_message(self, Interest interest, Message *message) except -1:
+        """Deliver a message that has no frame yet. Returns whether anybody got it."""
+        cdef Route *route = interest.lookup(message.subject, message.subject_length)
+        cdef Token reply, header, size
+        cdef char header_digits[24]
+        cdef char size_digits[24]
+        cdef bint delivered
+        if route.target_count + route.queue_count == 0:
+            return 0
+        reply.start = <char *> message.reply
+        reply.length = message.reply_length
+        header.start = header_digits
+        header.length = write_decimal(header_digits, message.header_length) if message.header_length else 0
+        size.start = size_digits
+        size.length = write_decimal(size_digits, message.size)
+        message.rest_length = self._usual_form(reply, header, size, message.payload, message.size)
+        message.rest = self.scratch
+        message.payload = self.scratch + message.rest_length - 2 - message.size
+        delivered = self._deliver(None, route, message)
+        if self.expired:
+            self._end_expired()
+        if self.owes_much():
+            self.flush_all()
+        self.met_critical = self.overran = False
+        return delivered
+
+    cdef int send_once(self, Interest interest, Message *message) except -1:
+        """The same to a subject that will not come again: no route is made for it."""
+        cdef uint32_t k
+        if not interest.find(message.subject, message.subject_length):
+            return self.send_message(interest, message)
+        for k in range(interest.found.count):
+            self._give_stored(<Subscription> interest.found.items[k], message)
+        if self.expired:
+            self._end_expired()
+        return 0
+
+    cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
+                                const char *payload, Py_ssize_t payload_length) except -1:
+        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer, without the CR LF of `payload`."""
+        cdef Py_ssize_t needed = reply.length + header.length + size.length + 6 + payload_length
+        cdef void *grown
+        cdef char *at
+        if needed > self.scratch_capacity:
+            grown = PyMem_Realloc(self.scratch, needed)
+            if grown == NULL:
+                raise MemoryError
+            self.scratch = <char *> grown
+            self.scratch_capacity = needed
+        at = self.scratch
+        if reply.length:
+            memcpy(at, reply.start, reply.length)
+            at[reply.length] = c' '
+            at += reply.length + 1
+        if header.length:
+            memcpy(at, header.start, header.length)
+            at[header.length] = c' '
+            at += header.length + 1
+        memcpy(at, size.start, size.length)
+        at += size.length
+        at[0] = c'\r'
+        at[1] = c'\n'
+        memcpy(at + 2, payload, payload_length)
+        at += 2 + payload_length
+        at[0] = c'\r'
+        at[1] = c'\n'
+        return at + 2 - self.scratch
+
+    # -- from a stream -----------------------------------------------------------------------------------------
+
+    cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
+                     Message *message) except -1:
+        """Deliver a stored message, under the subject that it was published to, to the subscribers of `destination`.
+
+        Returns how many got it; `fullest` is the one of them whose outbox is the fullest.
+        """
+        cdef Route *route = interest.lookup(destination, destination_length)
+        cdef uint32_t k, g, count, start, queue
+        cdef int receivers = 0
+        self.fullest = None
+        self.fullest_bytes = -1
+        for k in range(route.target_count):
+            receivers += self._give_stored(<Subscription> route.targets[k], message)
+        g = route.plain_group_count
+        for queue in range(route.queue_count):
+            count = route.queue_ends[queue] - g
+            start = self._random(count)
+            for k in range(count):
+                if self._give_stored(<Subscription> route.targets[route.groups[g + (start + k) % count].first], message):
+                    receivers += 1
+                    break
+            g = route.queue_ends[queue]
+        if self.expired:
+            self._end_expired()
+        return receivers
+
+    cdef int _give_stored(self, Subscription subscription, Message *message) except -1:
+        """Write the frame straight into the receiver's outbox. Returns 1 if it takes it, else 0."""
+        cdef Link receiver = <Link> subscription.receiver
+        cdef Py_ssize_t header = message.header_length, size = message.size, before
+        cdef const char *body = message.payload
+        cdef char *at
+        if receiver.flags & CLOSED:
+            return 0
+        if receiver.flags & SINK:
+            receiver.take(None, subscription, message)
+            return 1
+        subscription.delivered += 1
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            if subscription.delivered > subscription.maximum:
+                return 0
+            self.expired.append(subscription)
+        if receiver.flags & NO_HEADERS and header:
+            body += header
+            size -= header
+            header = 0
+        if receiver.span_length:
+            self.settle_span(receiver)
+        before = receiver.backlog_tail - receiver.backlog_head
+        # five for HMSG, four spaces, two numbers of at most 20 digits, two line ends
+        self.reserve(receiver, 53 + message.subject_length + len(subscription.sid) + message.reply_length + size)
+        at = receiver.backlog + receiver.backlog_tail
+        if header:
+            at[0] = c'H'
+            at += 1
+        at = put(put(at, b'MSG ', 4), message.subject, message.subject_length)
+        at[0] = c' '
+        at = put(at + 1, subscription.sid, len(subscription.sid))
+        at[0] = c' '
+        at += 1
+        if message.reply_length:
+            at = put(at, message.reply, message.reply_length)
+            at[0] = c' '
+            at += 1
+        if header:
+            at += write_decimal(at, header)
+            at[0] = c' '
+            at += 1
+        at += write_decimal(at, size)
+        at = put(put(put(at, b'\r\n', 2), body, size), b'\r\n', 2)
+        if receiver.flags & TRACED:
+            receiver.owner.on_trace('out', b'MSG', message.subject[:message.subject_length])
+        self.owed_apart += at - (receiver.backlog + receiver.backlog_tail)
+        receiver.backlog_tail = at - receiver.backlog
+        receiver.out_msgs += 1
+        receiver.out_bytes += size
+        self.out_msgs += 1
+        self.out_bytes += size
+        if not receiver.flags & DIRTY:
+            self.mark_dirty(receiver)
+        if receiver.flags & WANTS_WRITE:
+            self.weigh(receiver, before)
+        if receiver.backlog_tail - receiver.backlog_head > self.fullest_bytes:
+            self.fullest_bytes = receiver.backlog_tail - receiver.backlog_head
+            self.fullest = receiver
+        return 1
+
+    # -- along a route -----------------------------------------------------------------------------------------
+
+    cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1:
+        """Hand a message to everybody on its route. Returns whether anybody got it."""
+        cdef uint32_t g, k, count, start, queue
+        cdef bint delivered = False
+        for g in range(route.plain_group_count):
+            if self._deliver_group(publisher, route, &route.groups[g], message):
+                delivered = True
+        g = route.plain_group_count
+        for queue in range(route.queue_count):
+            # One member of each queue group, from a random one on; the next if that one does not take it.
+            count = route.queue_ends[queue] - g
+            start = self._random(count)
+            for k in range(count):
+                if self._deliver_group(publisher, route, &route.groups[g + (start + k) % count], message):
+                    delivered = True
+                    break
+            g = route.queue_ends[queue]
+        return delivered
+
+    cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
+        """Write the frame once and give it to every member of the group."""
+        cdef const char *prefix = route.text + group.prefix
+        cdef Py_ssize_t prefix_length = group.prefix_length
+        cdef Py_ssize_t length, start = -1
+        cdef uint32_t k
+        cdef Link receiver
+        cdef Subscription subscription
+        cdef bint delivered = False
+        # A group of one among many would only be copied from the arena to its backlog: write it there at once.
+        cdef bint shared = group.count > 1 or route.group_count == 1
+        if message.header_length == 0:
+            prefix += 1
+            prefix_length -= 1
+        length = prefix_length + message.rest_length
+        if length > ARENA_SIZE // 2:
+            shared = False
+        for k in range(group.first, group.first + group.count):
+            subscription = <Subscription> route.targets[k]
+            receiver = <Link> subscription.receiver
+            if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK):
+                if receiver.flags & SINK:
+                    receiver.take(publisher, subscription, message)
+                    delivered = True
+                    continue
+                if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
+                    continue
+                if self.drops and receiver.flags & CRITICAL:
+                    continue
+                if receiver.flags & CONGESTED:
+                    self.overran = True
+                if receiver.flags & CRITICAL:
+                    self.met_critical = True
+            subscription.delivered += 1
+            if subscription.maximum and subscription.delivered >= subscription.maximum:
+                if subscription.delivered > subscription.maximum:
+                    continue
+                self.expired.append(subscription)
+            delivered = True
+            receiver.out_msgs += 1
+            self.out_msgs += 1
+            if receiver.flags & TRACED:
+                self._trace_delivery(receiver, prefix, prefix_length, message)
+            if receiver.flags & NO_HEADERS and message.header_length:
+                self._give_without_headers(receiver, prefix + 1, prefix_length - 1, message)
+                continue
+            receiver.out_bytes += message.size
+            self.out_bytes += message.size
+            if shared:
+                if start < 0:
+                    start = self.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
+                give_span(self, receiver, start, length)
+            else:
+                self.give(receiver, prefix, prefix_length, message.rest, message.rest_length)
+        return delivered
+
+    cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+                                   Message *message) except -1:
+        """For a peer that cannot read headers: the same message with its headers cut off."""
+        cdef Py_ssize_t size = message.size - message.header_length
+        cdef bytes line = prefix[:prefix_length]
+        if message.reply_length:
+            line += message.reply[:message.reply_length] + b' '
+        line += b'%d\r\n' % size
+        receiver.out_bytes += size
+        self.out_bytes += size
+        return self.give(receiver, line, len(line), message.payload + message.header_length, size + 2)
+
+    cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+                             Message *message) except -1:
+        cdef const char *line_end = <const char *> memchr(message.rest, c'\r', message.rest_length)
+        line = prefix[:prefix_length] + message.rest[:line_end - message.rest]
+        try:
+            receiver.owner.on_trace('out', b'', line)
+            receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
+        except Exception as error:
+            self.report_bug(receiver, error)
+        return 0
+
+    cdef uint32_t _random(self, uint32_t below) noexcept:
+        """A number in [0, below), by xorshift; fairness is all that is asked of it."""
+        self.random_state ^= self.random_state << 13
+        self.random_state ^= self.random_state >> 7
+        self.random_state ^= self.random_state << 17
+        return <uint32_t> ((self.random_state >> 32) % below)
+
+    cdef int _end_expired(self) except -1:
+        cdef Subscription subscription
+        cdef Link receiver
+        for subscription in self.expired:
+            if subscription.node == NULL:
+                continue         # its link has been closed since, and may be gone
+            receiver = <Link> subscription.receiver
+            receiver.interest.remove(subscription)
+            receiver.subscriptions.pop(subscription.sid, None)
+        self.expired.clear()
+        return 0
+
+    cdef bint owes_much(self) noexcept:
+        """Whether so much was given to receivers in this tick that it had better be written now."""
+        return self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count
+
+
+cdef inline char *put(char *at, const char *text, Py_ssize_t length) noexcept:
+    memcpy(at, text, length)
+    return at + length

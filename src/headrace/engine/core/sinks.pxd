@@ -1,0 +1,17 @@
+# Receivers within this process. The theory is at the top of sinks.pyx.
+
+from headrace.engine.core.message cimport Message
+from headrace.engine.core.outboxes cimport Link, Outboxes
+
+cdef class Sink(Link):
+    cdef bint noted                # settle() is already on the list of what is called at the end of the tick
+
+    cdef int note(self) except -1
+
+
+cdef class Inbox(Sink):
+    cdef list messages
+
+
+cdef class AckInbox(Sink):
+    cdef list acks

@@ -1,0 +1,42 @@
+from collections.abc import Callable
+from typing import final
+
+from headrace.engine.core.hub import Hub
+from headrace.engine.core.interest import Interest, Subscription
+
+Ack = tuple[int, int, int, bytes, bytes]
+
+@final
+class InboxMessage:
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+    sid: bytes
+    publisher: object
+    def __init__(
+        self,
+        subject: bytes,
+        reply: bytes = b"",
+        headers: bytes = b"",
+        payload: bytes = b"",
+        sid: bytes = b"",
+        publisher: object = None,
+    ) -> None: ...
+
+class Sink:
+    subscriptions: dict[bytes, Subscription]
+    def subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
+    def unsubscribe(self, sid: bytes, maximum: int) -> None: ...
+    def unsubscribe_all(self) -> None: ...
+    def settle(self) -> None: ...
+
+@final
+class Inbox(Sink):
+    def __init__(
+        self, hub: Hub, interest: Interest, receive: Callable[[list[InboxMessage]], None]
+    ) -> None: ...
+
+@final
+class AckInbox(Sink):
+    def __init__(self, hub: Hub, interest: Interest, receive: Callable[[list[Ack]], None]) -> None: ...

@@ -1,5 +1,0 @@
-# What the committer's threads do. The theory is at the top of jobs.pyx.
-
-from headrace.engine.committer cimport Job
-
-cdef void perform(Job *job) noexcept nogil

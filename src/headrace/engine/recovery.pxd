@@ -1,5 +1,0 @@
-# Opening a directory of segments. The theory is at the top of recovery.pyx.
-
-from headrace.engine.log cimport Log
-
-cdef list recover(Log log)

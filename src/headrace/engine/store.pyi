@@ -1,6 +1,0 @@
-from headrace.engine.filters import Filter
-
-class Watcher:
-    next_seq: int
-    num_pending: int
-    filter: Filter

@@ -1,0 +1,114 @@
+# The threads that write and sync. The theory is at the top of committer.pyx.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from headrace.engine.store.segments cimport Packing, Segment
+
+cdef extern from "pthread.h" nogil:
+    ctypedef unsigned long pthread_t
+    ctypedef struct pthread_mutex_t:
+        pass
+    ctypedef struct pthread_cond_t:
+        pass
+
+cdef struct Part:
+    # A run of bytes of a buffer that goes into one file.
+    Segment *segment
+    uint64_t offset                # in the file
+    size_t start                   # in the buffer
+    size_t length
+    bint create                    # the file does not exist so far
+    bint seal                      # it is the last part of the file
+
+cdef struct Erasure:
+    # A record on disk whose text is to be overwritten.
+    uint64_t number                # of its segment,
+    uint32_t salt                  # which tells a rewritten one from the one before
+    uint32_t offset
+    uint32_t length
+    uint64_t seq
+    uint64_t group                 # it is removed for good when this group is on disk
+
+cdef struct Buffer:
+    char *data
+    size_t size
+    size_t capacity
+    Part *parts
+    uint32_t part_count
+    uint32_t part_capacity
+    uint64_t last_seq              # committed_seq when all of it is written
+
+cdef enum JobKind:
+    COMMIT, SYNC, ROLLBACK, INDEX, REWRITE, UNLINK, COMPRESS, ERASE
+
+cdef enum JobStage:
+    STAGE_NONE, STAGE_WRITE, STAGE_SYNC
+
+cdef struct Job:
+    Job *next
+    JobKind kind
+    void *owner                    # the Log
+    char *directory
+    bint under_way                 # for the loop's thread: submitted, and not yet taken back
+    bint finished                  # under the mutex: the thread is through with it
+    JobStage stage                 # where it failed
+    int error                      # errno; 0: done
+    Buffer *buffer                 # COMMIT: all of this,
+    bint sync                      # and until it is on the disk
+    int fd                         # SYNC: this file
+    Segment *segment               # INDEX, REWRITE, COMPRESS, ERASE: this one
+    bint damaged                   # INDEX, REWRITE, COMPRESS: a record in it is, so it stays as it is
+    bint directory_first           # REWRITE, UNLINK: the directory has to be synced before
+    bint directory_unsynced        # REWRITE, ERASE: the new file has its name, but that may not outlive a power failure
+    uint64_t *numbers              # UNLINK: these
+    uint32_t number_count
+    uint64_t *keep                 # REWRITE: the messages that stay, each its sequence and its offset
+    uint32_t keep_count
+    uint64_t *ranges               # and the removals that still matter
+    uint32_t range_count
+    uint64_t first_seq
+    int64_t last_time
+    Segment *replacement           # what became of it; NULL: it failed
+    Packing *packing               # COMPRESS, ERASE: where its blocks are from now on; NULL: where they were
+    Erasure *erasures              # ERASE: these, all in `segment`
+    uint32_t erasure_count
+
+cdef class JobOwner:
+    cdef int on_done(self, Job *job) except -1
+    cdef void work(self, Job *job) noexcept
+
+cdef struct Workshop:
+    # What the threads share, and all that they touch.
+    pthread_mutex_t mutex
+    pthread_cond_t wanted          # a job is there
+    pthread_cond_t done            # a job is done
+    Job *urgent
+    Job *urgent_tail
+    Job *patient                   # index, rewrite, unlink, compress: they never take the last thread
+    Job *patient_tail
+    Job *finished
+    Job *finished_tail
+    Job *due                       # SYNC jobs that wait for the end of the interval
+    double next_sync
+    int thread_count
+    int patient_running
+    int idle
+    int event
+    bint signalled
+    bint stopping
+
+cdef class Committer:
+    cdef pthread_t *threads
+    cdef Workshop *shop
+    cdef readonly double sync_interval
+
+    cdef int submit(self, Job *job) except -1
+    cdef int wait_for(self, Job *job) except -1
+    cdef void hurry(self) noexcept
+    cpdef int poll(self) except -1
+    cdef int _give_back(self, Job *job) except -1
+    cdef void _stop(self) noexcept
+
+
+cdef int hand_over(Committer committer, Job *job) except -1
+cdef void free_buffer(Buffer *buffer) noexcept nogil

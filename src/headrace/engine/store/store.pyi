@@ -1,0 +1,6 @@
+from headrace.engine.core.filters import Filter
+
+class Watcher:
+    next_seq: int
+    num_pending: int
+    filter: Filter

@@ -1,0 +1,423 @@
+"""From a publish to its acknowledgement: the subscriber that appends to a stream's log.
+
+    take      a message of a subject of the stream is appended to the log, and its answer is noted
+    settle    at the end of the tick the log hands what was appended to the committer, as one group
+    _on_group the group is on disk (or is not): its answers leave
+
+No Python runs per message on this way. What the C path cannot decide goes to `stream.on_publish`, at once, so that
+the order of messages is kept: whatever carries a `Nats-` header other than Nats-Msg-Id, whatever the log refuses,
+and everything if the stream has a feature that needs it (`direct` is False then).
+
+An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group is told so.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from headrace.engine.core.filters cimport Filter
+from headrace.engine.core.grammar cimport write_decimal
+from headrace.engine.core.hub cimport Hub
+from headrace.engine.core.interest cimport Interest, Subscription
+from headrace.engine.store.log cimport Log
+from headrace.engine.core.message cimport Message
+from headrace.engine.streams.message_ids cimport MessageIds
+from headrace.engine.core.outboxes cimport Link
+from headrace.engine.core.sinks cimport Sink
+from headrace.engine.core.system cimport *
+from headrace.engine.store.windows cimport Record, Window
+
+cdef enum HeaderKind:
+    PLAIN                          # nothing in the headers concerns the stream
+    IDENTIFIED                     # only a Nats-Msg-Id
+    SPECIAL                        # something that Python decides
+
+DEF MAX_SUBJECT = 65535
+DEF MAX_HEADERS = 65535
+cdef uint64_t ALL_OF_THEM = <uint64_t> -1
+DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
+cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
+
+
+cdef int64_t wall_clock() noexcept:
+    cdef timespec moment
+    clock_gettime(CLOCK_REALTIME, &moment)
+    return moment.tv_sec * <int64_t> 1_000_000_000 + moment.tv_nsec
+
+
+cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **value, Py_ssize_t *value_length) noexcept:
+    """Look through a header block for what concerns the stream, and find the value of a Nats-Msg-Id."""
+    cdef const char *at = headers
+    cdef const char *end = headers + length
+    cdef const char *line_end
+    cdef HeaderKind kind = PLAIN
+    while at < end:
+        line_end = <const char *> memchr(at, c'\n', end - at)
+        if line_end == NULL:
+            break
+        # nats-server finds a header wherever its name follows a line end; names are case-sensitive there.
+        if line_end - at > 5 and memcmp(at, b'Nats-', 5) == 0:
+            if kind == PLAIN and line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
+                value[0] = trim(at + 12, line_end, value_length)
+                if value_length[0]:
+                    kind = IDENTIFIED
+            else:
+                return SPECIAL
+        at = line_end + 1
+    return kind
+
+
+cdef const char *trim(const char *at, const char *line_end, Py_ssize_t *length) noexcept:
+    """The value of a header: what stands between the spaces behind the colon and the end of the line."""
+    while at < line_end and at[0] == c' ':
+        at += 1
+    length[0] = line_end - at
+    if length[0] and (line_end - 1)[0] == c'\r':
+        length[0] -= 1
+    return at
+
+
+cdef const char *find_msg_id(const char *headers, Py_ssize_t length, Py_ssize_t *value_length) noexcept:
+    """The value of the first Nats-Msg-Id; NULL: there is none."""
+    cdef const char *at = headers
+    cdef const char *end = headers + length
+    cdef const char *line_end
+    while at < end:
+        line_end = <const char *> memchr(at, c'\n', end - at)
+        if line_end == NULL:
+            return NULL
+        if line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
+            return trim(at + 12, line_end, value_length)
+        at = line_end + 1
+    return NULL
+
+
+cdef bint is_fast_batch(Message *message) noexcept:
+    """Fast batches say so at the end of the reply subject: streams/ingest/fast_batches.py."""
+    cdef uint32_t length = message.reply_length
+    return length > 4 and memcmp(message.reply + length - 4, b'.$FI', 4) == 0
+
+
+cdef class Answers:
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    cdef int add(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                 const char *body, uint32_t body_length) except -1:
+        cdef Py_ssize_t needed = self.used + sizeof(Answer) + reply_length + body_length
+        cdef Answer head
+        self.make_room(sizeof(Answer) + reply_length + body_length)
+        head.seq = seq
+        head.reply_length = reply_length
+        head.body_length = body_length
+        memcpy(self.data + self.used, &head, sizeof(Answer))
+        memcpy(self.data + self.used + sizeof(Answer), reply, reply_length)
+        if body_length:
+            memcpy(self.data + self.used + sizeof(Answer) + reply_length, body, body_length)
+        self.used = needed
+        return 0
+
+    cdef int make_room(self, Py_ssize_t size) except -1:
+        cdef Py_ssize_t needed = self.used + size
+        cdef void *grown
+        if needed > self.capacity:
+            grown = PyMem_Realloc(self.data, max(needed, 2 * self.capacity, 4096))
+            if grown == NULL:
+                raise MemoryError
+            self.data = <char *> grown
+            self.capacity = max(needed, 2 * self.capacity, 4096)
+        return 0
+
+
+cdef class StreamSink(Sink):
+    """See stream_sink.pyi for what a stream sets and what it is asked."""
+
+    def __init__(self, Hub hub, Interest interest, Log log not None, stream):
+        self.log = log
+        self.stream = stream
+        self.ack_prefix = b'{"seq":'
+        self.ack_suffix = b''
+        self.max_msg_size = -1
+        self.direct = True
+        self.last_msg_id = b''
+        self.ids = MessageIds()
+        self.window = Window(1024)
+        self.waiting = Answers.__new__(Answers)
+
+    # -- while the route is walked --------------------------------------------------------------------------------
+
+    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+        try:
+            return self._take(message)
+        except MemoryError:            # it was not stored; its publisher shall know, and stay
+            self.stream.on_no_memory(message.reply[:message.reply_length])
+            return self.note()
+
+    cdef int _take(self, Message *message) except -1:
+        cdef const char *value = NULL
+        cdef Py_ssize_t value_length = 0
+        cdef HeaderKind kind = PLAIN
+        cdef int64_t now
+        cdef uint64_t seq
+        cdef uint64_t hashed = 0
+        if not self.direct or (self.max_msg_size >= 0 and message.size > self.max_msg_size) \
+                or message.subject_length > MAX_SUBJECT or is_fast_batch(message):
+            return self._hand_over(message)
+        if message.header_length:
+            if message.header_length > MAX_HEADERS or message.header_length < FIRST_LINE \
+                    or message.payload[FIRST_LINE - 2] != c'\r':       # a status, which is not stored
+                return self._hand_over(message)
+            kind = classify(message.payload, message.header_length, &value, &value_length)
+            if kind == SPECIAL:
+                return self._hand_over(message)
+        now = wall_clock()
+        if kind == IDENTIFIED:
+            if self.duplicate_window:
+                self.ids.forget_before(now - self.duplicate_window)
+                hashed = self.ids.hash(value, value_length)
+                try:
+                    if self.unread:
+                        self._read_ids(ALL_OF_THEM)
+                    seq = self._find(hashed, value, value_length)
+                except OSError:
+                    return self._hand_over(message)    # which finds out, too, and answers
+                if seq:
+                    self.answer_duplicate(message.reply[:message.reply_length], seq)
+                    return self._taken()
+        self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
+        seq = self.log.store(message.subject, message.subject_length, message.payload,
+                             <uint32_t> message.header_length, message.size, now)
+        if seq == 0:
+            return self._hand_over(message)
+        if kind == IDENTIFIED:
+            self.last_msg_id = value[:value_length]
+            if self.duplicate_window:
+                self.ids.add(hashed, seq, now)
+        elif self.last_msg_id:
+            self.last_msg_id = b''
+        if message.reply_length and not self.no_ack:
+            self._add_answer(seq, message.reply, message.reply_length, NULL, 0)
+        return self._taken()
+
+    cdef int _taken(self) except -1:
+        """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""
+        if self._has_too_much():
+            (<Hub> self.hub).overran = True
+            if not self.full:
+                self.full = True
+                self.hub.full_logs += 1
+                self.hub.deferred.append(self._wait_for_disk)
+        return self.note()
+
+    cdef bint _has_too_much(self) noexcept:
+        return self.log.backlog() + <size_t> self.answer_bytes > FULL_LOG
+
+    def _wait_for_disk(self):
+        self.log.when_committed(self._let_publishers_go)
+
+    def _let_publishers_go(self, failure):
+        if failure is None and self._has_too_much():
+            self.hub.deferred.append(self._wait_for_disk)
+            self.hub.flush_soon()
+            return
+        self.full = False
+        self.hub.full_logs -= 1
+        self.hub.wake_soon()
+
+    cdef int _hand_over(self, Message *message) except -1:
+        cdef Py_ssize_t header = message.header_length
+        self.stream.on_publish(message.subject[:message.subject_length], message.reply[:message.reply_length],
+                               message.payload[:header], message.payload[header:message.size])
+        return self._taken()
+
+    # -- for the stream ---------------------------------------------------------------------------------------------
+
+    def acknowledge(self, bytes reply not None, uint64_t seq):
+        """The usual answer for a stored message, once it is on disk."""
+        if reply and not self.no_ack:
+            self._add_answer(seq, reply, <uint32_t> len(reply), NULL, 0)
+            self.note()
+
+    def answer(self, bytes reply not None, bytes body not None):
+        """Send `body` once everything that was appended so far is on disk."""
+        if reply and not self.no_ack:
+            self._add_answer(0, reply, <uint32_t> len(reply), body, <uint32_t> len(body))
+            self.note()
+
+    cdef int _add_answer(self, uint64_t seq, const char *reply, uint32_t reply_length,
+                         const char *body, uint32_t body_length) except -1:
+        cdef Py_ssize_t before = self.waiting.used
+        self.waiting.add(seq, reply, reply_length, body, body_length)
+        self.answer_bytes += self.waiting.used - before
+        return 0
+
+    def answer_duplicate(self, bytes reply not None, uint64_t seq):
+        self.answer(reply, b'%b%d%b,"duplicate": true}' % (self.ack_prefix, seq, self.ack_suffix))
+
+    def find(self, bytes msg_id not None):
+        """The sequence under which a message with this id was stored within the window; 0: none."""
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
+        self.ids.forget_before(wall_clock() - self.duplicate_window)
+        return self._find(self.ids.hash(msg_id, len(msg_id)), msg_id, len(msg_id))
+
+    def remember(self, bytes msg_id not None, uint64_t seq, int64_t time):
+        """Call it in the order of time."""
+        self.last_msg_id = msg_id
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
+        if self.duplicate_window:
+            self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
+        self.note()
+
+    def recall(self, uint64_t first_seq):
+        """After a start: the ids of the messages from this sequence on are to be remembered.
+
+        They are read when they are needed. `recall_some` reads them before that.
+        """
+        self.unread = first_seq if first_seq <= self.log.last_seq else 0
+        self.unread_end = self.log.last_seq
+
+    def recall_some(self, uint64_t messages):
+        """Read the ids of so many more messages; whether any are left."""
+        if self.unread:
+            self._read_ids(messages)
+        return self.unread != 0
+
+    cdef int _read_ids(self, uint64_t messages) except -1:
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t length
+        cdef Window window = Window(262144)
+        cdef Filter everything = Filter(())
+        while messages:
+            messages -= 1
+            if not self.log.seek(window, self.unread, everything, &record) or record.seq > self.unread_end:
+                self.unread = 0
+                return 0
+            self.unread = record.seq + 1
+            if record.header_length:
+                value = find_msg_id(record.headers, record.header_length, &length)
+                if value != NULL and length:
+                    self.ids.add(self.ids.hash(value, length), record.seq, record.time)
+        return 0
+
+    def forget_all(self):
+        self.ids.clear()
+        self.unread = 0
+
+    @property
+    def remembered(self):
+        """How many ids are in the window."""
+        if self.unread:
+            self._read_ids(ALL_OF_THEM)
+        self.ids.forget_before(wall_clock() - self.duplicate_window)
+        return self.ids.count
+
+    cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0:
+        """The sequence of the message with this id; 0: there is none."""
+        cdef uint64_t place = 0, seq
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t value_length
+        while True:
+            seq = self.ids.find(hashed, &place)
+            if seq == 0:
+                return 0
+            # The hash alone would do in all but one of 10^12 cases. What was deleted since has to do with it.
+            if not self.log.read(self.window, seq, &record):
+                return seq
+            value = find_msg_id(record.headers, record.header_length, &value_length)
+            if value != NULL and value_length == length and memcmp(value, msg_id, length) == 0:
+                return seq
+
+    # -- at the end of the tick ---------------------------------------------------------------------------------------
+
+    def settle(self):
+        cdef Answers group = self.waiting
+        self.noted = False
+        self.log.commit()
+        if group.used:
+            self.waiting = Answers.__new__(Answers)
+            self.log.when_committed(lambda failure: self._on_group(group, failure))
+        else:
+            self.log.when_committed(self._on_unanswered)
+
+    def _on_unanswered(self, failure):
+        """A group for which nobody waits."""
+        if failure is not None:
+            self._forget_failed()
+
+    cdef int _forget_failed(self) except -1:
+        """What the failed group had stored is not there: its ids may come again."""
+        cdef Record record
+        cdef const char *value
+        cdef Py_ssize_t length = 0
+        self.ids.forget_after(self.log.committed_seq)
+        self.last_msg_id = b''
+        if self.log.read(self.window, self.log.last_seq, &record):
+            value = find_msg_id(record.headers, record.header_length, &length)
+            if value != NULL:
+                self.last_msg_id = value[:length]
+        return 0
+
+    def _on_group(self, Answers group, failure):
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        self.answer_bytes -= group.used
+        if failure is None:
+            self._send(group)
+            self.hub.flush_soon()
+            return
+        self._forget_failed()
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            reply = (<char *> (head + 1))[:head.reply_length]
+            at += sizeof(Answer) + head.reply_length + head.body_length
+            self.stream.on_store_failure(reply, failure)
+        self.hub.flush_soon()
+
+    cdef int _send(self, Answers group) except -1:
+        """Publish the answers of a group that is on disk."""
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        cdef Message message
+        cdef char text[512]
+        cdef Py_ssize_t prefix = len(self.ack_prefix), suffix = len(self.ack_suffix), length
+        if prefix + suffix + 32 > 512:
+            return self._send_slowly(group)
+        memcpy(text, <const char *> self.ack_prefix, prefix)
+        message.reply = NULL
+        message.reply_length = 0
+        message.header_length = 0
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            message.subject = <const char *> (head + 1)
+            message.subject_length = head.reply_length
+            if head.seq:
+                length = prefix + write_decimal(text + prefix, head.seq)
+                memcpy(text + length, <const char *> self.ack_suffix, suffix)
+                length += suffix
+                text[length] = c'}'
+                message.payload = text
+                message.size = length + 1
+            else:
+                message.payload = message.subject + head.reply_length
+                message.size = head.body_length
+            (<Hub> self.hub).send_once(self.interest, &message)
+            at += sizeof(Answer) + head.reply_length + head.body_length
+        return 0
+
+    def _send_slowly(self, Answers group):
+        """The same where the stream's name is too long for the buffer."""
+        cdef Py_ssize_t at = 0
+        cdef Answer *head
+        while at < group.used:
+            head = <Answer *> (group.data + at)
+            reply = (<char *> (head + 1))[:head.reply_length]
+            body = (<char *> (head + 1) + head.reply_length)[:head.body_length]
+            if head.seq:
+                body = b'%b%d%b}' % (self.ack_prefix, head.seq, self.ack_suffix)
+            (<Hub> self.hub).publish(self.interest, reply, body)
+            at += sizeof(Answer) + head.reply_length + head.body_length
+        return 0

@@ -1,0 +1,1 @@
+"""Requests in, answers out: every subject under $JS.API and $JS.EVENT, and the JSON behind it."""

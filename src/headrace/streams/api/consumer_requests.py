@@ -1,0 +1,205 @@
+"""The API of consumers: create and update, info, list, names, delete, pause, unpin.
+
+Two more are no part of the table, because consumers subscribe them themselves: the requests for messages
+(`CONSUMER.MSG.NEXT`, see pull.py) and for a reset (consumer_reset.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.streams.api.dispatch import Request, Route
+from headrace.streams.api.json_requests import decode
+from headrace.streams.api.lenient_json import unmarshal
+from headrace.streams.api.wire_types import Int, Time
+from headrace.streams.config import CreateConsumerRequest, Wire
+from headrace.streams.consumers.create import create_consumer, update_consumer
+from headrace.streams.consumers.info import ConsumerInfo, set_required_level, with_versions
+from headrace.streams.consumers.rules import GROUP_NAME
+from headrace.streams.errors import api_error
+from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
+
+if TYPE_CHECKING:
+    from headrace.streams.consumers.consumer import Consumer
+    from headrace.streams.jetstream import JetStream
+    from headrace.streams.stream import Stream
+
+NAMES_LIMIT = 1024
+LIST_LIMIT = 256
+NO_PAGE = {"total": 0, "offset": 0, "limit": 0, "consumers": []}
+NO_PAUSE = {"paused": False, "pause_until": ZERO_TIME}
+
+
+class PageRequest(Wire):
+    go_name = "JSApiConsumersRequest"
+    offset: Int = 0
+
+
+class PauseRequest(Wire):
+    go_name = "JSApiConsumerPauseRequest"
+    pause_until: Time | None = None
+
+
+class UnpinRequest(Wire):
+    go_name = "JSApiConsumerUnpinRequest"
+    group: str = ""
+
+
+def _stream(jetstream: JetStream, name: str) -> Stream:
+    stream = jetstream.streams.get(name)
+    if stream is None:
+        raise api_error("stream_not_found")
+    return stream
+
+
+def _consumer(jetstream: JetStream, request: Request) -> Consumer:
+    consumer = _stream(jetstream, request.tokens[0]).consumers.get(request.tokens[1])
+    if consumer is None:
+        raise api_error("consumer_not_found")
+    return consumer
+
+
+async def on_create(jetstream: JetStream, request: Request) -> ConsumerInfo:
+    """`CREATE.<stream>`: an ephemeral one. `CREATE.<stream>.<name>[.<filter>]`: named or durable."""
+    body = decode(request.payload, CreateConsumerRequest, strict=jetstream.strict)
+    name, config = request.tokens[1] if len(request.tokens) > 1 else "", body.config
+    if request.tokens[0] != body.stream_name:
+        raise api_error("stream_mismatch")
+    if "\\" in (name or config.name) or "/" in (name or config.name):
+        raise api_error("consumer_name_contains_path_separators")
+    if not name:
+        if config.durable_name:
+            raise api_error("consumer_ephemeral_with_durable_name")
+    else:
+        if config.durable_name and config.durable_name != name:
+            raise api_error("consumer_durable_name_not_match_subject")
+        config.name = name
+    if len(request.tokens) > 2:
+        if config.filter_subjects:
+            raise api_error("consumer_multiple_filters_not_allowed")
+        if config.filter_subject != request.tokens[2]:
+            raise api_error("consumer_create_filter_subject_mismatch")
+    return await _create(jetstream, body, name or config.name)
+
+
+async def on_create_durable(jetstream: JetStream, request: Request) -> ConsumerInfo:
+    """`DURABLE.CREATE.<stream>.<name>`, the older way."""
+    body = decode(request.payload, CreateConsumerRequest, strict=jetstream.strict)
+    stream, name = request.tokens
+    if stream != body.stream_name:
+        raise api_error("stream_mismatch")
+    if "\\" in name or "/" in name:
+        raise api_error("consumer_name_contains_path_separators")
+    if not body.config.durable_name:
+        raise api_error("consumer_durable_name_not_set")
+    if body.config.durable_name != name:
+        raise api_error("consumer_durable_name_not_match_subject")
+    body.config.name = name
+    return await _create(jetstream, body, name)
+
+
+async def _create(jetstream: JetStream, body: CreateConsumerRequest, name: str) -> ConsumerInfo:
+    if body.config.num_replicas > 1:
+        raise api_error("stream_replicas_not_supported")
+    stream = _stream(jetstream, body.stream_name)
+    existing = stream.consumers.get(name)
+    if existing is not None:
+        body.config.pause_until = existing.config.pause_until
+    set_required_level(body.config)
+    consumer = await create_consumer(stream, body)
+    await stream.settled()
+    info = with_versions(consumer.info())
+    if consumer.core.is_paused:
+        consumer.core.advisories.paused(consumer.core.pause_until)
+    return info
+
+
+def on_info(jetstream: JetStream, request: Request) -> ConsumerInfo:
+    if not request.is_empty:
+        raise api_error("not_empty_request")
+    return with_versions(_consumer(jetstream, request).info())
+
+
+def _page(jetstream: JetStream, request: Request, limit: int) -> tuple[list[Consumer], dict[str, Any]]:
+    page = (
+        decode(request.payload, PageRequest, strict=jetstream.strict) if request.has_object else PageRequest()
+    )
+    stream = _stream(jetstream, request.tokens[0])
+    consumers = sorted(
+        (consumer for consumer in stream.consumers.values() if not consumer.config.direct),
+        key=lambda consumer: consumer.name.encode(),
+    )
+    offset = min(max(page.offset, 0), len(consumers))
+    fields = {"total": len(consumers), "offset": offset, "limit": limit}
+    return consumers[offset : offset + limit], fields
+
+
+def on_names(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+    consumers, fields = _page(jetstream, request, NAMES_LIMIT)
+    return {**fields, "consumers": [consumer.name for consumer in consumers]}
+
+
+def on_list(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+    consumers, fields = _page(jetstream, request, LIST_LIMIT)
+    return {**fields, "consumers": [consumer.info() for consumer in consumers]}
+
+
+async def on_delete(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+    if not request.is_empty:
+        raise api_error("not_empty_request")
+    consumer = _consumer(jetstream, request)
+    consumer.delete()
+    removal = consumer.remove_files()
+    if removal is not None:
+        await removal
+    await consumer.stream.settled()
+    return {"success": True}
+
+
+async def on_pause(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+    """Also to resume: without a time, or with one that is over."""
+    body = (
+        decode(request.payload, PauseRequest, strict=jetstream.strict)
+        if request.has_object
+        else PauseRequest()
+    )
+    consumer = _consumer(jetstream, request)
+    text = utc_time(body.pause_until) if body.pause_until else ZERO_TIME
+    until = parse_time(text)
+    config = msgspec.structs.replace(consumer.config)
+    config.pause_until = text if text != ZERO_TIME else None
+    set_required_level(config)
+    await update_consumer(consumer, config)
+    now = jetstream.now()
+    remaining = {"pause_remaining": min(until - now, LATEST)} if until > now else {}
+    return {"paused": until > now, "pause_until": text, **remaining}
+
+
+def on_unpin(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+    body = unmarshal(request.payload, UnpinRequest)
+    if not body.group:
+        raise api_error("invalid_json", err="consumer group not specified")
+    if not GROUP_NAME.fullmatch(body.group):
+        raise api_error("consumer_invalid_group_name")
+    consumer = _consumer(jetstream, request)
+    if body.group not in consumer.config.priority_groups:
+        raise api_error("consumer_invalid_priority_group")
+    consumer.unpin(body.group)
+    return {}
+
+
+ROUTES = (
+    Route("CONSUMER.CREATE.*", "consumer_create_response", on_create),
+    Route("CONSUMER.CREATE.*.*", "consumer_create_response", on_create),
+    Route("CONSUMER.CREATE.*.*.>", "consumer_create_response", on_create),
+    Route("CONSUMER.DURABLE.CREATE.*.*", "consumer_create_response", on_create_durable),
+    Route("CONSUMER.INFO.*.*", "consumer_info_response", on_info),
+    Route("CONSUMER.LIST.*", "consumer_list_response", on_list, NO_PAGE),
+    Route("CONSUMER.NAMES.*", "consumer_names_response", on_names, NO_PAGE),
+    Route("CONSUMER.DELETE.*.*", "consumer_delete_response", on_delete),
+    Route("CONSUMER.PAUSE.*.*", "consumer_pause_response", on_pause, NO_PAUSE),
+    Route("CONSUMER.UNPIN.*.*", "consumer_unpin_response", on_unpin),
+)

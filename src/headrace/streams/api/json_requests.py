@@ -1,0 +1,242 @@
+"""Decodes requests as nats-server does, and refuses them with its words.
+
+Go's rules differ from msgspec's: field names match in any case, null changes nothing, a body may hold
+several values that are laid over each other, an empty one is as good as {}, and the first wrong field of
+the lot is reported by its path and Go type. Clients see these texts, so they are made here, from the
+annotations of wire_types.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from functools import cache
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+from headrace.streams.api.json_syntax import explain
+from headrace.streams.api.wire_types import Choice, Moment, Number
+from headrace.streams.config import Wire
+from headrace.streams.errors import api_error
+from headrace.streams.formats import normalise_time
+
+WireType = TypeVar("WireType", bound=Wire)
+Path = tuple[str | int, ...]
+
+
+class WrittenNumber(str):
+    """A number as it was written."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object, with the order and the repetitions of its keys."""
+
+
+def decode(body: bytes, kind: type[WireType], *, strict: bool = True) -> WireType:
+    """The request, or ApiError `invalid_json`. Not strict, unknown fields are ignored."""
+    request = kind()
+    binder = _Binder(kind.go_name or kind.__name__, strict)
+    for value in _parse(body):
+        binder.bind_top(value, request)
+    if binder.complaint:
+        _refuse(binder.complaint)
+    return request
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise api_error("invalid_json", err=reason)
+
+
+def _parse(body: bytes) -> list[Any]:
+    """All values of the body, numbers as text."""
+    text = body.decode("utf-8", "replace")
+    values: list[Any] = []
+    place, length = 0, len(text)
+    try:
+        while True:
+            while place < length and text[place] in " \t\r\n":
+                place += 1
+            if place == length:
+                return values
+            value, place = _JSON.raw_decode(text, place)
+            values.append(value)
+    except (ValueError, RecursionError):
+        _refuse(explain(body) or "exceeded max depth")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_JSON = json.JSONDecoder(
+    object_pairs_hook=Pairs, parse_int=WrittenNumber, parse_float=WrittenNumber, parse_constant=_no_constant
+)
+
+
+@cache
+def _fields(kind: type[Wire]) -> dict[str, tuple[str, Any]]:
+    """By lower-case name: the name and its type."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name.lower(): (name, hints[name]) for name in kind.__struct_fields__}
+
+
+class _Binder:
+    """Lays values over structs; remembers the first complaint and goes on, as Go does."""
+
+    def __init__(self, root: str, strict: bool) -> None:
+        self.root = root
+        self.strict = strict
+        self.complaint = ""
+
+    def complain(self, text: str) -> None:
+        self.complaint = self.complaint or text
+
+    def mismatch(self, found: str, path: Path, wanted: str) -> None:
+        if not path:
+            where = "Go value"
+        else:
+            prefix = "" if isinstance(path[-1], int) else "Go struct field "
+            where = prefix + ".".join([self.root, *map(str, path)])
+        self.complain(f"json: cannot unmarshal {found} into {where} of type {wanted}")
+
+    def bind_top(self, value: Any, request: Wire) -> None:
+        if isinstance(value, Pairs):
+            self.bind_struct(value, request, ())
+        elif value is not None:
+            self.mismatch(_describe(value), (), f"server.{self.root}")
+
+    def bind_struct(self, pairs: Pairs, target: Wire, path: Path) -> None:
+        fields = _fields(type(target))
+        for key, value in pairs:
+            name, kind = fields.get(key.lower(), ("", None))
+            if not name:
+                if self.strict and not self.complaint:
+                    self.complain(f"json: unknown field {json.dumps(key, ensure_ascii=False)}")
+                continue
+            setattr(target, name, self.bind(value, kind, getattr(target, name), (*path, name)))
+
+    def bind(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
+        """The value as that type; the old one where it does not fit."""
+        rule: Any = None
+        if get_origin(kind) is types.UnionType or type(None) in get_args(kind):
+            if value is None:
+                return None
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        if get_origin(kind) is Annotated:
+            kind, rule = get_args(kind)[:2]
+        if isinstance(rule, Choice):
+            return self.bind_choice(value, rule, old)
+        if isinstance(rule, Moment):
+            return self.bind_moment(value, old, path)
+        if value is None:
+            return [] if get_origin(kind) is list else {} if get_origin(kind) is dict else old
+        if isinstance(kind, type) and issubclass(kind, Wire):
+            return self.bind_nested(value, kind, old, path)
+        if get_origin(kind) is list:
+            return self.bind_list(value, kind, old, path)
+        if get_origin(kind) is dict:
+            return self.bind_map(value, kind, old, path)
+        return self.bind_scalar(value, kind, rule, old, path)
+
+    def bind_nested(self, value: Any, kind: type[Wire], old: Any, path: Path) -> Any:
+        if not isinstance(value, Pairs):
+            self.mismatch(_describe(value), path, _go_type(kind))
+            return old
+        target = old if isinstance(old, kind) else kind()
+        self.bind_struct(value, target, path)
+        return target
+
+    def bind_list(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
+        if isinstance(value, Pairs) or not isinstance(value, list):
+            self.mismatch(_describe(value), path, _go_type(kind))
+            return old
+        (item,) = get_args(kind)
+        return [self.bind(part, item, _empty(item), (*path, place)) for place, part in enumerate(value)]
+
+    def bind_map(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
+        if not isinstance(value, Pairs):
+            self.mismatch(_describe(value), path, _go_type(kind))
+            return old
+        item = get_args(kind)[1]
+        return {**old, **{key: self.bind(part, item, _empty(item), (*path, key)) for key, part in value}}
+
+    def bind_scalar(self, value: Any, kind: Any, rule: Number | None, old: Any, path: Path) -> Any:
+        found = _describe(value)
+        if rule is not None and isinstance(value, WrittenNumber):
+            number = _integer(value)
+            if number is not None and rule.lowest <= number <= rule.highest:
+                return number
+            found = f"number {value}"
+        elif (kind is str and found == "string") or (kind is bool and found == "bool"):
+            return _clean(value) if kind is str else value
+        self.mismatch(found, path, rule.go_name if rule else _go_type(kind))
+        return old
+
+    def bind_choice(self, value: Any, rule: Choice, old: Any) -> Any:
+        raw = _raw(value)
+        word = value.lower() if rule.ignore_case and isinstance(value, str) else value
+        if raw.startswith('"'):
+            word = dict(rule.aliases).get(word, word)
+            if word in rule.words:
+                return rule.words[rule.words.index(word)]  # the very object that defaults are compared with
+        elif rule.is_decoded_first:
+            self.mismatch(_describe(value), (), "string")
+            return old
+        quoted = json.dumps(raw, ensure_ascii=False)
+        self.complain(rule.complaint.replace("{quoted}", quoted).replace("{raw}", raw))
+        return old
+
+    def bind_moment(self, value: Any, old: Any, path: Path) -> Any:
+        if _describe(value) != "string":
+            self.mismatch(_describe(value), path, "time.Time")
+            return old
+        try:
+            return normalise_time(value)
+        except (ValueError, OverflowError) as error:
+            self.complain(str(error))
+            return old
+
+
+def _raw(value: Any) -> str:
+    """The value as it was written, nearly."""
+    if isinstance(value, WrittenNumber):
+        return value
+    return json.dumps(dict(value) if isinstance(value, Pairs) else value, ensure_ascii=False)
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if len(digits) <= 20 and digits.isdecimal() else None
+
+
+def _clean(text: str) -> str:
+    """Half a surrogate pair cannot be written again; Go reads it as a replacement character."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def _empty(kind: Any) -> Any:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return kind()
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, WrittenNumber):
+        return "number"
+    if isinstance(value, Pairs):
+        return "object"
+    return {str: "string", bool: "bool", list: "array"}.get(type(value), "null")
+
+
+def _go_type(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        rule = get_args(kind)[1]
+        return rule.go_name if isinstance(rule, Number) else "string"
+    if get_origin(kind) is list:
+        (item,) = get_args(kind)
+        pointer = "*" if getattr(item, "__name__", "") == "StreamSource" else ""
+        return f"[]{pointer}{_go_type(item)}"
+    if get_origin(kind) is dict:
+        return "map[string]string"
+    if issubclass(kind, Wire):
+        return f"server.{kind.go_name or kind.__name__}"
+    return "string" if kind is str else "bool"

@@ -1,0 +1,71 @@
+"""Requests for single messages: which one is meant, and which requests mean nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.engine.store.log import Log
+from headrace.engine.store.readings import Stored
+from headrace.streams.api.wire_types import Int, Time, Uint64, always
+from headrace.streams.config import Wire
+from headrace.subjects.grammar import FULL_WILDCARD, encode
+
+
+class MessageGetRequest(Wire):
+    go_name = "JSApiMsgGetRequest"
+
+    seq: Uint64 = 0
+    last_by_subj: str = ""
+    next_by_subj: str = ""
+    batch: Int = 0
+    max_bytes: Int = 0
+    start_time: Time | None = None
+    multi_last: list[str] = msgspec.field(default_factory=list)
+    up_to_seq: Uint64 = 0
+    up_to_time: Time | None = None
+    no_hdr: bool = False
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        return not (
+            self.seq
+            or self.last_by_subj
+            or self.next_by_subj
+            or self.multi_last
+            or self.start_time is not None
+        )
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """A sequence, a time, and a last message are three ways to say where; only one can be meant."""
+        return bool(
+            self.has_two_places
+            or (self.last_by_subj and (self.batch > 0 or self.multi_last))
+            or (self.next_by_subj and self.multi_last)
+            or (self.up_to_seq and self.up_to_time is not None)
+        )
+
+    @property
+    def has_two_places(self) -> bool:
+        has_time = self.start_time is not None
+        return bool(
+            (self.seq and self.last_by_subj)
+            or (self.seq and has_time)
+            or (has_time and self.last_by_subj)
+            or (self.last_by_subj and self.next_by_subj)
+        )
+
+
+def find_last(log: Log, pattern: str) -> Stored | None:
+    """The last message of a subject, or of all that match.
+
+    Of everything, it is the one with the last sequence: as in nats-server there is none if that was deleted.
+    """
+    return log.get(log.last_seq if pattern == FULL_WILDCARD else log.last(encode(pattern)))
+
+
+class MessageDeleteRequest(Wire):
+    go_name = "JSApiMsgDeleteRequest"
+
+    seq: Uint64 = always(0)
+    no_erase: bool = False

@@ -1,0 +1,76 @@
+"""What stream info tells only if it is asked for, because it can be long: subjects, and deleted sequences.
+
+Both are put together in slices. What is published or removed meanwhile may or may not be in it.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import islice
+
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.log import Log
+from headrace.streams.slices import in_slices
+from headrace.subjects.grammar import decode, encode
+
+STEP_PLACES = 5000
+STEP_SEQUENCES = 50_000
+
+
+async def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> tuple[int, dict[str, int]]:
+    """How many subjects match, and the messages of each on one page; the pages are in the order of names."""
+    filter_ = Filter((encode(pattern),))
+    counts: dict[str, int] = {}
+    start = 0
+
+    def step() -> bool:
+        nonlocal start
+        for subject, count in log.count_subjects(filter_, start, STEP_PLACES).items():
+            counts[decode(subject)] = count
+        start += STEP_PLACES
+        return start >= log.subject_places
+
+    await in_slices(step, place=lambda: start)
+    if not offset and len(counts) <= limit:
+        return len(counts), counts
+    names = await _sorted_page(list(counts), offset, limit)
+    return len(counts), {name: counts[name] for name in names}
+
+
+async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
+    """Runs are sorted one by one, and merged as far as the page goes."""
+    runs: list[list[str]] = []
+
+    def sort() -> bool:
+        start = len(runs) * STEP_PLACES
+        runs.append(sorted(names[start : start + STEP_PLACES]))
+        return start + STEP_PLACES >= len(names)
+
+    await in_slices(sort, place=lambda: len(runs))
+    in_order, page = merge(*runs), list[str]()
+    passed = 0
+
+    def take() -> bool:
+        nonlocal passed
+        some = list(islice(in_order, STEP_PLACES // 10))
+        page.extend(some[max(offset - passed, 0) :])
+        passed += len(some)
+        return not some or len(page) >= limit
+
+    await in_slices(take, place=lambda: passed)
+    return page[:limit]
+
+
+async def list_deleted(log: Log) -> list[int]:
+    """The sequences between the first and the last message that have none."""
+    missing: list[int] = []
+    seq = log.first_seq
+
+    def step() -> bool:
+        nonlocal seq
+        missing.extend(log.deleted(seq, STEP_SEQUENCES))
+        seq += STEP_SEQUENCES
+        return seq > log.last_seq
+
+    await in_slices(step, place=lambda: seq)
+    return missing

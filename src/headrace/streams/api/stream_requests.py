@@ -1,0 +1,387 @@
+"""The API of streams: create, update, look at, purge, delete.
+
+Which subjects, and how much of the account's room, a stream may take depends on all the others. So streams
+are created, changed and deleted one at a time: what was checked still holds when it is taken, however long
+the disk takes in between, and what one stream has given up is off the disk before another one takes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.streams.api.dispatch import Request, Route
+from headrace.streams.api.json_requests import decode
+from headrace.streams.api.stream_details import count_subjects, list_deleted
+from headrace.streams.api.stream_info import REQUIRED_LEVEL_KEY, StreamInfo, set_static_metadata
+from headrace.streams.api.wire_types import Int, Uint64, always
+from headrace.streams.config import StreamConfig, StreamConfigRequest, Wire
+from headrace.streams.errors import ApiError, StoreError, api_error
+from headrace.streams.files import (
+    MESSAGES,
+    META,
+    in_thread,
+    is_leftover,
+    make_directory,
+    remove_tree,
+    retire_directory,
+    write_checked,
+)
+from headrace.streams.origins.source_rules import check_filters_at_create
+from headrace.streams.stream import Stream
+from headrace.streams.stream_rules import check_stream_config, invalid
+from headrace.streams.update_rules import check_overlap, check_single_server, check_update
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
+NAMES_LIMIT = 1024
+LIST_LIMIT = 256
+SUBJECTS_LIMIT = 100_000
+NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
+
+Fields = dict[str, Any]
+
+
+class StreamInfoRequest(Wire):
+    go_name = "JSApiStreamInfoRequest"
+
+    offset: Int = always(0)
+    deleted_details: bool = False
+    subjects_filter: str = ""
+
+
+class StreamNamesRequest(Wire):
+    go_name = "JSApiStreamNamesRequest"
+
+    offset: Int = always(0)
+    subject: str = ""
+
+
+class StreamListRequest(StreamNamesRequest):
+    go_name = "JSApiStreamListRequest"
+
+
+class StreamPurgeRequest(Wire):
+    go_name = "JSApiStreamPurgeRequest"
+
+    seq: Uint64 = 0
+    filter: str = ""
+    keep: Uint64 = 0
+
+
+def find_stream(jetstream: JetStream, name: str) -> Stream:
+    """Raises ApiError `stream_not_found`."""
+    stream = jetstream.streams.get(name)
+    if stream is None:
+        raise api_error("stream_not_found")
+    return stream
+
+
+# -- create
+
+
+async def create_stream(jetstream: JetStream, request: Request) -> Fields:
+    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+    set_static_metadata(wanted)
+    if wanted.name != request.stream:
+        raise api_error("stream_mismatch")
+    if "/" in wanted.name or "\\" in wanted.name:
+        raise api_error("stream_name_contains_path_separators")
+    if wanted.sealed:
+        raise invalid("stream configuration for create can not be sealed")
+    if wanted.mirror_direct and not wanted.mirror:
+        raise invalid("stream has no mirror but does have mirror direct")
+    async with jetstream.changing_streams:
+        return await _create_if_new(jetstream, wanted)
+
+
+async def _create_if_new(jetstream: JetStream, wanted: StreamConfigRequest) -> Fields:
+    account = jetstream.account
+    account.check_create(wanted)
+    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+    check_single_server(config)
+    existing = jetstream.streams.get(config.name)
+    if existing:
+        if not _is_same(existing.config, config):
+            raise api_error("stream_name_exist")
+        return _created(existing)
+    account.check_create(config)
+    check_filters_at_create(config)
+    check_overlap(config, account)
+    return await _create(jetstream, config)
+
+
+async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
+    try:
+        directory = jetstream.stream_directory(config)
+        if directory and os.path.isdir(directory) and not is_leftover(directory):
+            raise StoreError(f"{directory} holds a stream that could not be read")
+        stream = Stream(jetstream, config, jetstream.now(), directory)
+    except (StoreError, OSError) as error:
+        raise _store_failed(jetstream, config, error) from None
+    jetstream.add(stream)
+    try:
+        if directory:
+            await in_thread(_write_new, directory, config, stream.created)
+        stream.open()
+        stream.start(is_new=True)
+    except BaseException as error:
+        jetstream.remove(stream)
+        if directory:
+            await in_thread(remove_tree, directory)  # it must not be there after the next start
+        if isinstance(error, StoreError | OSError):
+            raise _store_failed(jetstream, config, error) from None
+        raise
+    jetstream.announce(stream, "create")
+    return _created(stream)
+
+
+def _write_new(directory: str, config: StreamConfig, created: int) -> None:
+    """The meta file comes last: without it there is no stream. Raises OSError."""
+    make_directory(os.path.join(directory, MESSAGES))
+    write_meta(directory, config, created)
+
+
+def write_meta(directory: str, config: StreamConfig, created: int) -> None:
+    """Raises OSError; then the stream is as it was."""
+    body = msgspec.json.encode({"config": config, "created": created})
+    write_checked(os.path.join(directory, META), body)
+
+
+def _store_failed(jetstream: JetStream, config: StreamConfig, error: Exception) -> ApiError:
+    jetstream.log.warn(f"Stream create failed for '{jetstream.account.name} > {config.name}': {error}")
+    return api_error("stream_create", err="error creating store for stream")
+
+
+def _created(stream: Stream) -> Fields:
+    info = stream.info()
+    info.domain = ""  # nats-server leaves it out here
+    return {**_fields(info), "did_create": True}
+
+
+def _is_same(old: StreamConfig, new: StreamConfig) -> bool:
+    """The level in the metadata is the server's business."""
+    metadata = {**new.metadata}
+    metadata.pop(REQUIRED_LEVEL_KEY, None)
+    if REQUIRED_LEVEL_KEY in old.metadata:
+        metadata[REQUIRED_LEVEL_KEY] = old.metadata[REQUIRED_LEVEL_KEY]
+    return old == msgspec.structs.replace(new, metadata=metadata)
+
+
+def _config(request: StreamConfigRequest) -> StreamConfig:
+    return StreamConfig(**{name: getattr(request, name) for name in StreamConfig.__struct_fields__})
+
+
+# -- update
+
+
+async def update_stream(jetstream: JetStream, request: Request) -> Fields:
+    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+    async with jetstream.changing_streams:
+        stream = await _change(jetstream, request, wanted)
+    await stream.keep_limits()
+    jetstream.announce(stream, "modify")
+    await stream.committed()
+    return _fields(stream.info())
+
+
+async def _change(jetstream: JetStream, request: Request, wanted: StreamConfigRequest) -> Stream:
+    """The stream, which has its new configuration; what that no longer allows is still there."""
+    account = jetstream.account
+    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+    if config.name != request.stream:
+        raise api_error("stream_mismatch")
+    stream = find_stream(jetstream, config.name)
+    set_static_metadata(config)
+    config = check_update(stream.config, config, account, pedantic=wanted.pedantic)
+    _check_consumer_limits(stream, config)
+    check_overlap(config, account)
+    if stream.directory:
+        try:
+            await in_thread(write_meta, stream.directory, config, stream.created)
+        except OSError as error:
+            raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
+    account.take_subjects(config, stream.config)
+    stream.update(config)
+    return stream
+
+
+def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
+    """New limits may not be below what consumers already have."""
+    old, new = stream.config.consumer_limits, config.consumer_limits
+    violating = []
+    for name, consumer in stream.consumers.items():
+        threshold, pending = consumer.config.inactive_threshold, consumer.config.max_ack_pending
+        if (0 < new.inactive_threshold < threshold and new.inactive_threshold != old.inactive_threshold) or (
+            0 < new.max_ack_pending < pending and new.max_ack_pending != old.max_ack_pending
+        ):
+            violating.append(name)
+    if violating:
+        raise api_error("stream_update", err=f"change to limits violates consumers: {', '.join(violating)}")
+
+
+# -- look
+
+
+def stream_info(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
+    asked = StreamInfoRequest()
+    if request.has_object:
+        asked = decode(request.payload, StreamInfoRequest, strict=jetstream.strict)
+    stream = find_stream(jetstream, request.stream)
+    wants_details = asked.deleted_details or asked.subjects_filter
+    if stream.log.committed_seq == stream.log.last_seq and not wants_details:
+        return {**NO_PAGE, **_fields(stream.info(with_cluster=True))}
+    return _detailed_info(stream, asked)
+
+
+async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
+    """Whoever is told of a message may read it at once, but it can only be read once it is on disk."""
+    if stream.log.committed_seq != stream.log.last_seq:
+        with suppress(ApiError):
+            await stream.committed()
+    page: Fields = NO_PAGE
+    counts: dict[str, int] = {}
+    deleted: list[int] = []
+    if asked.subjects_filter:
+        offset = max(asked.offset, 0)
+        total, counts = await count_subjects(stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT)
+        if total:
+            page = {"total": total, "offset": offset, "limit": SUBJECTS_LIMIT}
+    if asked.deleted_details:
+        deleted = await list_deleted(stream.log)
+    state = stream.state(deleted=deleted)
+    state.subjects = counts
+    # What is long is not copied once more: the answer is made of the state as it is.
+    return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
+
+
+def stream_names(jetstream: JetStream, request: Request) -> Fields:
+    names, page = _select(jetstream, request, StreamNamesRequest, NAMES_LIMIT)
+    return {**page, "streams": names or None}
+
+
+def list_streams(jetstream: JetStream, request: Request) -> Fields:
+    names, page = _select(jetstream, request, StreamListRequest, LIST_LIMIT)
+    infos = [_fields(jetstream.streams[name].info(with_server=False)) for name in names]
+    return {**page, "streams": infos}
+
+
+def _select(
+    jetstream: JetStream, request: Request, kind: type[StreamNamesRequest], limit: int
+) -> tuple[list[str], Fields]:
+    """The names of one page, and the page."""
+    asked = decode(request.payload, kind, strict=jetstream.strict) if request.has_object else kind()
+    names = sorted(
+        name
+        for name, config in jetstream.account.configs().items()
+        if not asked.subject or any(grammar.overlap(asked.subject, subject) for subject in config.subjects)
+    )
+    offset = min(max(asked.offset, 0), len(names))
+    page = {"total": len(names), "offset": offset, "limit": limit}
+    return names[offset : offset + limit], page
+
+
+# -- purge and delete
+
+
+def purge_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+    asked = StreamPurgeRequest()
+    if request.has_object:
+        asked = decode(request.payload, StreamPurgeRequest, strict=jetstream.strict)
+        if asked.seq and asked.keep:
+            raise api_error("bad_request")
+    stream = find_stream(jetstream, request.stream)
+    if stream.config.sealed:
+        raise api_error("stream_sealed")
+    if stream.config.deny_purge:
+        raise api_error("stream_purge_failed", err="stream purge not permitted")
+    return _purge(stream, asked)
+
+
+async def _purge(stream: Stream, asked: StreamPurgeRequest) -> Fields:
+    if stream.log.committed_seq != stream.log.last_seq:
+        await stream.committed()  # what was published before the request is part of it
+    purged = await stream.purge(subject=asked.filter, seq=asked.seq, keep=asked.keep)
+    await stream.committed()
+    return {"success": True, "purged": purged}
+
+
+async def delete_stream(jetstream: JetStream, request: Request) -> Fields:
+    if not request.is_empty:
+        raise api_error("not_empty_request")
+    async with jetstream.changing_streams:
+        stream = find_stream(jetstream, request.stream)
+        retired = await _delete(jetstream, stream)
+    if retired:
+        await in_thread(remove_tree, retired)
+    jetstream.announce(stream, "delete")
+    return {"success": True}
+
+
+async def _delete(jetstream: JetStream, stream: Stream) -> str:
+    """After this it is gone, even if the server is killed. Where its files are now."""
+    jetstream.remove(stream)
+    stream.delete_consumers()
+    stream.stop()
+    if stream.directory is None:
+        stream.log.destroy()
+        return ""
+    # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
+    with suppress(ApiError):
+        await stream.committed()
+    stream.log.abandon()
+    try:
+        return await in_thread(retire_directory, stream.directory, stream.name)
+    except OSError as error:
+        raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
+
+
+# -- what this server does not do
+
+
+def needs_cluster(jetstream: JetStream, request: Request) -> Fields:
+    raise api_error("cluster_required")
+
+
+def snapshot_stream(jetstream: JetStream, request: Request) -> Fields:
+    if request.is_empty:
+        raise api_error("bad_request")
+    find_stream(jetstream, request.stream)
+    raise api_error("stream_snapshot", err="not supported by this server")
+
+
+def restore_stream(jetstream: JetStream, request: Request) -> Fields:
+    if request.is_empty:
+        raise api_error("bad_request")
+    if request.stream in jetstream.streams:
+        raise api_error("stream_name_exist_restore_failed")
+    raise api_error("stream_restore", err="not supported by this server")
+
+
+def _fields(info: StreamInfo) -> Fields:
+    fields: Fields = msgspec.to_builtins(info)
+    return fields
+
+
+ROUTES = (
+    Route("STREAM.CREATE.*", "stream_create_response", create_stream),
+    Route("STREAM.UPDATE.*", "stream_update_response", update_stream),
+    Route("STREAM.INFO.*", "stream_info_response", stream_info, NO_PAGE),
+    Route("STREAM.NAMES", "stream_names_response", stream_names, {**NO_PAGE, "streams": None}),
+    Route("STREAM.LIST", "stream_list_response", list_streams, {**NO_PAGE, "streams": []}),
+    Route("STREAM.PURGE.*", "stream_purge_response", purge_stream, {"purged": 0}),
+    Route("STREAM.DELETE.*", "stream_delete_response", delete_stream),
+    Route("STREAM.SNAPSHOT.*", "stream_snapshot_response", snapshot_stream),
+    Route("STREAM.RESTORE.*", "stream_restore_response", restore_stream, {"deliver_subject": ""}),
+    Route("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", needs_cluster),
+    Route("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", needs_cluster),
+    Route("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", needs_cluster),
+    Route("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", needs_cluster),
+    Route("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", needs_cluster),
+)

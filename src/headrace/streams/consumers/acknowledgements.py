@@ -1,0 +1,138 @@
+"""Acknowledgements, as they come in from clients: a batch per tick.
+
+The body says what kind it is: nothing or `+ACK`, `-NAK` with a delay, `+WPI` (still working), `+TERM` with
+a reason, `+NXT` with a pull request. One that has a reply subject is answered there with an empty message,
+once it is done.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from headrace.config.durations import parse_duration
+from headrace.streams.api.lenient_json import unmarshal
+from headrace.streams.api.wire_types import Duration
+from headrace.streams.config import Wire
+from headrace.streams.consumers.core import Core
+from headrace.streams.consumers.rules import sampling_percent
+from headrace.streams.errors import ApiError
+
+ACK = (b"", b"+ACK", b"+OK")
+NAK, PROGRESS, TERM, NEXT = b"-NAK", b"+WPI", b"+TERM", b"+NXT"
+NANOSECONDS = 1_000_000_000
+
+Ack = tuple[int, int, int, bytes, bytes]
+"""Stream sequence, consumer sequence, deliveries, body, reply."""
+
+
+class NakOptions(Wire):
+    go_name = "ConsumerNakOptions"
+    delay: Duration = 0
+
+
+class Acks:
+    def __init__(self, core: Core, *, pump: Callable[[], None], pull: Callable[[bytes, bytes], None]) -> None:
+        self._core = core
+        self._pump = pump
+        self._pull = pull
+
+    def on_acks(self, acks: list[Ack]) -> None:
+        core, ledger = self._core, self._core.ledger
+        was_full, queued = core.is_full, len(ledger.queue)
+        sampled = self._sampled()
+        is_plain = core.config.ack_policy == "explicit" and core.acknowledged is None and not sampled
+        beyond = core.cursor.next_seq
+        acknowledged = False
+        for seq, consumer_seq, deliveries, body, reply in acks:
+            if is_plain and body in ACK:
+                if seq < beyond:
+                    acknowledged = True
+                    ledger.acknowledge(seq)
+                    if reply:
+                        core.client.publish(reply)
+            else:
+                self._handle(seq, consumer_seq, deliveries, body, reply)
+        if acknowledged:
+            ledger.last_ack = core.now()
+        core.changed()
+        if was_full or len(ledger.queue) > queued:
+            self._pump()
+
+    def _handle(self, seq: int, consumer_seq: int, deliveries: int, body: bytes, reply: bytes) -> None:
+        answered = True
+        if body in ACK:
+            self._sample(seq, consumer_seq, deliveries)
+            answered = self.acknowledge(seq, consumer_seq)
+        elif body.startswith(NEXT):
+            self._sample(seq, consumer_seq, deliveries)
+            self.acknowledge(seq, consumer_seq)
+            self._pull(reply, body[len(NEXT) :])
+            return
+        elif body.startswith(NAK):
+            self._refuse(seq, consumer_seq, deliveries, body[len(NAK) :].strip())
+        elif body == PROGRESS:
+            self._core.ledger.renew(seq, self._core.now())
+        elif body.startswith(TERM):
+            answered = self.acknowledge(seq, consumer_seq)
+            reason = body[len(TERM) :].strip().decode("utf-8", "replace")
+            self._core.advisories.terminated(seq, consumer_seq, deliveries, reason)
+        if answered and reply and seq:
+            self._core.client.publish(reply)
+
+    def acknowledge(self, seq: int, consumer_seq: int) -> bool:
+        """False if the message was never delivered; then nobody is told."""
+        core, ledger = self._core, self._core.ledger
+        if seq >= core.cursor.next_seq and not core.config.flow_control:
+            return False
+        if core.config.ack_policy == "explicit":
+            ledger.acknowledge(seq)
+            done = [seq]
+        else:
+            floor_consumer, floor_stream = ledger.floor
+            if consumer_seq <= floor_consumer or seq <= floor_stream:
+                return True
+            done = ledger.acknowledge_up_to(seq, consumer_seq) or [seq]
+        ledger.last_ack = core.now()
+        if core.acknowledged is not None:
+            for each in done:
+                core.acknowledged(each)
+        return True
+
+    def _refuse(self, seq: int, consumer_seq: int, deliveries: int, argument: bytes) -> None:
+        core, ledger = self._core, self._core.ledger
+        is_known = ledger.floor[0] < consumer_seq <= core.cursor.delivered_seq + 1
+        if not is_known or seq not in ledger.pending:
+            return
+        core.advisories.refused(seq, consumer_seq, deliveries)
+        delay = self._delay(argument) if argument else None
+        if delay is None:
+            ledger.delayed.pop(seq, None)
+            ledger.queue.setdefault(seq)
+        else:
+            due = core.now() + delay
+            ledger.delay(seq, due)
+            core.alarm.advance("acks", due)
+
+    def _delay(self, argument: bytes) -> int | None:
+        """Nanoseconds. None, for a plain refusal, if they make no sense."""
+        try:
+            if argument.startswith(b"{"):
+                return unmarshal(argument, NakOptions).delay
+            return round(parse_duration(argument.decode()) * NANOSECONDS)
+        except (ApiError, ValueError):
+            name = f"{self._core.account} > {self._core.stream} > {self._core.name}"
+            self._core.warn(f"JetStream consumer '{name}' bad NAK delay value: {argument!r}")
+            return None
+
+    def _sampled(self) -> int:
+        return sampling_percent(self._core.config.sample_freq) or 0 if self._core.config.sample_freq else 0
+
+    def _sample(self, seq: int, consumer_seq: int, deliveries: int) -> None:
+        percent = self._sampled()
+        entry = self._core.ledger.pending.get(seq)
+        if entry is None or percent <= 0 or self._core.config.ack_policy != "explicit":
+            return
+        if percent >= 100 or random.randrange(100) <= percent:
+            delay = self._core.now() - entry[1]
+            self._core.advisories.acknowledged(seq, consumer_seq, deliveries, delay)

@@ -1,0 +1,363 @@
+"""A consumer: one reader's place in a stream, on behalf of many clients.
+
+    requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
+    acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
+
+This file puts the parts together, starts and stops them, and hands every event to the part that it
+concerns. The engine calls in for batches: `wake` after a group was committed or a full receiver has room,
+acknowledgements once per tick. All deadlines share one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from headrace.config.options import SYNC_ALWAYS
+from headrace.engine.core.sinks import AckInbox, InboxMessage
+from headrace.engine.streams.cursor import Cursor
+from headrace.streams import headers as header_block
+from headrace.streams.api.advisories import Advisories
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumers import directory as consumer_store
+from headrace.streams.consumers.acknowledgements import Ack, Acks
+from headrace.streams.consumers.alarm import Alarm
+from headrace.streams.consumers.changes import begin_at, change_config, forget_removed, terminate_removed
+from headrace.streams.consumers.clock import steady_clock
+from headrace.streams.consumers.core import Core
+from headrace.streams.consumers.idle import Idleness, stamp_threshold
+from headrace.streams.consumers.info import ConsumerInfo
+from headrace.streams.consumers.next_message import Source
+from headrace.streams.consumers.place import place
+from headrace.streams.consumers.pull import PullDelivery
+from headrace.streams.consumers.pull_status import status
+from headrace.streams.consumers.push import PushDelivery
+from headrace.streams.consumers.redelivery import Redelivery
+from headrace.streams.consumers.replay import Replay
+from headrace.streams.consumers.report import describe
+from headrace.streams.consumers.reset import on_reset_request
+from headrace.streams.consumers.start import make_filter
+from headrace.streams.consumers.state import ConsumerState, snapshot
+from headrace.streams.consumers.state_writer import StateWriter
+from headrace.streams.slices import STEP_RECORDS, in_slices
+
+if TYPE_CHECKING:
+    from headrace.streams.stream import Stream
+
+NEVER = 1 << 64
+RESTORED_CHECK = 500_000_000
+"""Nanoseconds after a start until what was pending before is looked at, if it is not due earlier."""
+
+
+class Consumer:
+    """`state` is what the disk had, None for a new one. The configuration has its defaults and is checked."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        created: int,
+        state: ConsumerState | None = None,
+    ) -> None:
+        jetstream = stream.jetstream
+        self.stream = stream
+        self.name = name
+        self.created = created
+        self.is_closed = False
+        self._is_counted = False
+        stamp_threshold(config)
+        self._hub, self._interest = jetstream.hub, jetstream.interest
+        now = steady_clock(jetstream.now)
+        alarm = Alarm(now, self._on_alarm)
+        advisories = Advisories(
+            jetstream.client,
+            jetstream.now,
+            stream=stream.name,
+            consumer=name,
+            account=jetstream.account.name,
+            domain=jetstream.domain,
+        )
+        self.core = Core(
+            account=jetstream.account.name,
+            stream=stream.name,
+            name=name,
+            config=config,
+            client=jetstream.client,
+            log=stream.log,
+            cursor=self._make_cursor(config),
+            alarm=alarm,
+            advisories=advisories,
+            now=now,
+            time_of_day=jetstream.now,
+            changed=self._on_change,
+            acknowledged=stream.on_acknowledged,
+            is_kept_for_consumers=lambda: stream.config.retention != "limits",
+            warn=jetstream.log.warn,
+            later=stream.later,
+            flush_soon=jetstream.hub.flush_soon,
+        )
+        self._writer = self._make_writer()
+        self.source = Source(self.core, place(self.core, state, stream.config.max_msgs_per_subject))
+        self.redelivery = Redelivery(self.core)
+        replay = Replay(self.core)
+        self.delivery: PullDelivery | PushDelivery
+        if config.deliver_subject:
+            burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else self._hub.max_payload
+            self.delivery = PushDelivery(self.core, self.source, replay, burst=burst)
+        else:
+            self.delivery = PullDelivery(self.core, self.source, replay)
+        self.acks = Acks(self.core, pump=self.delivery.pump, pull=self._on_pull)
+        self.idleness = Idleness(self.core, self.delivery, self.redelivery, self._expire)
+        self._ack_inbox: AckInbox | None = None
+        self._subscriptions: list[int] = []
+
+    @property
+    def config(self) -> ConsumerConfig:
+        return self.core.config
+
+    @property
+    def is_push(self) -> bool:
+        return isinstance(self.delivery, PushDelivery)
+
+    # -- life
+
+    async def count(self) -> None:
+        """Before a start: count in slices how many messages wait; what comes and goes meanwhile, too."""
+        self._is_counted = True
+        self.core.log.begin_to_watch(self.core.cursor)
+        try:
+            await in_slices(self.go_on_counting)
+        except OSError:  # it cannot be read at present: there is no consumer
+            self.core.log.remove_watcher(self.core.cursor)
+            raise
+
+    def go_on_counting(self) -> bool:
+        """Whether it is known how many messages wait."""
+        return self.is_closed or self.core.log.count_ahead(self.core.cursor, STEP_RECORDS)
+
+    def start(self) -> None:
+        """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""
+        core, prefix = self.core, f"{self.stream.name}.{self.name}"
+        if not self._is_counted:
+            core.log.add_watcher(core.cursor)
+        if core.config.ack_policy not in ("none", "flow_control"):
+            self._ack_inbox = AckInbox(self._hub, self._interest, self._on_acks)
+            self._ack_inbox.subscribe(f"$JS.ACK.{prefix}.*.*.*.*.*".encode(), None, b"1")
+        subscribe = core.client.subscribe
+        self._subscriptions = [
+            subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{prefix}".encode(), self._on_next),
+            subscribe(
+                f"$JS.API.CONSUMER.RESET.{prefix}".encode(), lambda message: on_reset_request(self, message)
+            ),
+        ]
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.on_active = self.idleness.on_active
+            if self.delivery.flow is not None:
+                self._subscriptions.append(subscribe(f"$JS.FC.{prefix}.*".encode(), self._on_flow_control))
+            self.delivery.start()
+        self.idleness.configure()
+        self.schedule_pause()
+        if core.ledger.pending:
+            core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
+        # the answer to whoever created it goes first
+        asyncio.get_running_loop().call_soon(self.wake)
+
+    async def save(self) -> None:
+        """Bring the state to the disk, if there is anything new in it."""
+        if self._writer is not None:
+            await self._writer.flush()
+
+    def stop(self) -> None:
+        """End, but keep the state for the next start."""
+        if not self.is_closed and isinstance(self.delivery, PullDelivery):
+            self.delivery.release_all(deleted=False)
+        self._close(keep=True)
+
+    def delete(self) -> None:
+        """End, and be forgotten by the stream. The files are left to `consumer_store.remove`."""
+        if self.is_closed:
+            return
+        self.core.advisories.deleted()
+        if isinstance(self.delivery, PullDelivery):
+            self.delivery.release_all(deleted=True)
+        self._close(keep=False)
+        self.stream.consumers.pop(self.name, None)
+        self.stream.on_consumer_gone()
+
+    def _expire(self) -> None:
+        """Nobody has used it for long enough."""
+        self.delete()
+        self.remove_files()
+
+    def remove_files(self) -> asyncio.Future[None] | None:
+        """They are out of the way of another consumer at once, and off the disk when the future is done."""
+        if self.directory is None:
+            return None
+        retired = consumer_store.retire(self.directory)
+        return asyncio.get_running_loop().run_in_executor(None, consumer_store.remove, retired)
+
+    def _close(self, *, keep: bool) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        core = self.core
+        core.alarm.stop()
+        for handle in self._subscriptions:
+            core.client.unsubscribe(handle)
+        if self._ack_inbox is not None:
+            self._ack_inbox.unsubscribe_all()
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.stop()
+        core.log.remove_watcher(core.cursor)
+        core.cursor.release()
+        if self._writer is not None:
+            self._writer.close(keep=keep)
+
+    def _make_cursor(self, config: ConsumerConfig) -> Cursor:
+        return Cursor(
+            self._hub,
+            self._interest,
+            self.stream.log,
+            make_filter(config),
+            self.wake,
+            ack_prefix=f"$JS.ACK.{self.stream.name}.{self.name}.".encode(),
+            headers_only=config.headers_only,
+        )
+
+    def _make_writer(self) -> StateWriter | None:
+        directory = self.directory
+        if directory is None:
+            return None
+        path = os.path.join(directory, consumer_store.STATE)
+        sync = self.stream.jetstream.options.sync_interval == SYNC_ALWAYS
+        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn, sync=sync)
+
+    @property
+    def directory(self) -> str | None:
+        """None for a consumer that lives in memory only."""
+        if self.stream.directory is None or self.config.mem_storage or self.config.direct:
+            return None
+        return consumer_store.consumer_directory(self.stream.directory, self.name)
+
+    # -- events
+
+    def wake(self) -> None:
+        """Messages were committed, or a receiver that was full has room."""
+        if not self.is_closed:
+            self.delivery.pump()
+
+    def _on_acks(self, acks: list[Ack]) -> None:
+        if self.is_closed:
+            return
+        if self.config.inactive_threshold:
+            self.idleness.note_ack()
+        self.acks.on_acks(acks)
+
+    def _on_next(self, message: InboxMessage) -> None:
+        if not message.reply or self.is_closed:
+            return
+        if self.is_push:
+            self.core.send_status(message.reply, status(409, "Consumer is push based"))
+        elif header_block.is_level_too_high(message.headers):
+            self.core.send_status(message.reply, status(412, "Required Api Level"))
+        else:
+            self._on_pull(message.reply, message.payload)
+
+    def _on_pull(self, reply: bytes, payload: bytes) -> None:
+        if isinstance(self.delivery, PullDelivery):
+            if reply:
+                self.delivery.on_request(reply, payload)
+        else:
+            self.core.send_status(reply, status(409, "Consumer is push based"))
+
+    def _on_flow_control(self, message: InboxMessage) -> None:
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.on_flow_control(message.subject, message.headers, self.acks)
+
+    def _on_change(self) -> None:
+        if self._writer is not None:
+            self._writer.changed()
+
+    def _on_alarm(self, kind: str) -> None:
+        delivery = self.delivery
+        if kind == "acks":
+            if self.redelivery.check():
+                delivery.pump()
+        elif kind == "idle":
+            self.idleness.check()
+        elif kind == "pull" and isinstance(delivery, PullDelivery):
+            delivery.expire(end_of_stream=True)
+        elif kind == "pin" and isinstance(delivery, PullDelivery):
+            delivery.pins.unpin(self.config.priority_groups[0], "timeout")
+            delivery.pump()
+        elif kind == "heartbeat" and isinstance(delivery, PushDelivery):
+            delivery.beat()
+        elif kind == "pause":
+            self._end_pause()
+        else:  # "rate", "replay", "serve", "read"
+            delivery.pump()
+
+    def schedule_pause(self) -> None:
+        core = self.core
+        core.alarm.clear("pause")
+        if core.is_paused:
+            core.alarm.set("pause", core.now() + core.pause_until - core.time_of_day())
+
+    def _end_pause(self) -> None:
+        if self.core.is_paused:  # the time of day was set back
+            self.schedule_pause()
+            return
+        self.core.advisories.paused(self.core.pause_until)
+        self.delivery.pump()
+
+    # -- changes
+
+    def update(self, config: ConsumerConfig) -> None:
+        """Take over a configuration that was checked against the old one."""
+        change_config(self, config)
+
+    def begin_at(self, seq: int) -> None:
+        """Start anew at that sequence: nothing is pending, consumer sequences begin at 1."""
+        begin_at(self, seq)
+
+    def on_purge(self) -> None:
+        """Messages were purged: forget what was pending of them."""
+        forget_removed(self)
+
+    def on_removed(self) -> None:
+        """Messages went in another way: end what was pending of them."""
+        if self.core.ledger.pending:
+            terminate_removed(self)
+
+    def unpin(self, group: str) -> None:
+        if isinstance(self.delivery, PullDelivery):
+            self.delivery.pins.unpin(group, "admin")
+            self.delivery.pump()
+
+    # -- questions
+
+    def needs(self, seq: int, subject: bytes) -> bool:
+        """Whether the stream must keep the message for this consumer."""
+        ledger, cursor = self.core.ledger, self.core.cursor
+        if not cursor.filter.matches(subject):
+            return False
+        if seq in ledger.redelivered:
+            return True  # also if it was given up: somebody may want to look at it
+        if self.config.ack_policy == "explicit":
+            return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
+        return seq > ledger.floor[1]
+
+    @property
+    def needs_all_from(self) -> int:
+        """The sequence from which on it needs every message; NEVER if some are none of its business."""
+        cursor = self.core.cursor
+        if cursor.filter.patterns and b">" not in cursor.filter.patterns:
+            return NEVER
+        if self.config.ack_policy == "explicit":
+            return cursor.next_seq
+        return self.core.ledger.floor[1] + 1
+
+    def info(self) -> ConsumerInfo:
+        return describe(self)

@@ -1,0 +1,98 @@
+"""What the parts of one consumer share: its configuration, cursor, ledger, clock and voice.
+
+The parts (pull or push delivery, acknowledgements, redelivery, replay) know this and not each other;
+consumer.py puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.broker.internal import InternalClient
+from headrace.engine.store.log import Log
+from headrace.engine.streams.cursor import Cursor
+from headrace.streams.api.advisories import Advisories
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumers.alarm import Alarm
+from headrace.streams.consumers.clock import Clock
+from headrace.streams.consumers.ledger import Ledger
+from headrace.streams.formats import parse_time
+
+READ_RETRY = 200_000_000
+"""Nanoseconds until a log that could not be read is read again."""
+
+
+class Core:
+    def __init__(
+        self,
+        *,
+        account: str,
+        stream: str,
+        name: str,
+        config: ConsumerConfig,
+        client: InternalClient,
+        log: Log,
+        cursor: Cursor,
+        alarm: Alarm,
+        advisories: Advisories,
+        now: Clock,
+        time_of_day: Clock,
+        changed: Callable[[], None],
+        acknowledged: Callable[[int], None],
+        is_kept_for_consumers: Callable[[], bool],
+        warn: Callable[[str], None],
+        later: Callable[[Callable[[], object]], None],
+        flush_soon: Callable[[], None],
+    ) -> None:
+        self.account = account
+        self.stream = stream
+        self.name = name
+        self.config = config
+        self.client = client
+        self.log = log
+        self.cursor = cursor
+        self.ledger = Ledger(cursor.pending)
+        self.alarm = alarm
+        self.advisories = advisories
+        self.now = now
+        """Steady, for waiting; `time_of_day` for what is told."""
+        self.time_of_day = time_of_day
+        self.changed = changed
+        """Tells that the state on disk is no longer the state."""
+        self._acknowledged = acknowledged
+        self._is_kept_for_consumers = is_kept_for_consumers
+        self.warn = warn
+        self.later = later
+        """Runs something at the end of the tick."""
+        self.flush_soon = flush_soon
+        """Has messages written that were delivered outside of a tick, when a timer fired."""
+
+    @property
+    def is_paused(self) -> bool:
+        return self.pause_until > self.time_of_day()
+
+    @property
+    def pause_until(self) -> int:
+        """0 if it was never paused."""
+        return parse_time(self.config.pause_until) if self.config.pause_until else 0
+
+    @property
+    def acknowledged(self) -> Callable[[int], None] | None:
+        """Tells the stream that a message is done with; None if its retention does not depend on that."""
+        return self._acknowledged if self._is_kept_for_consumers() else None
+
+    @property
+    def has_acks(self) -> bool:
+        return self.config.ack_policy != "none"
+
+    @property
+    def is_full(self) -> bool:
+        """As many messages wait for acknowledgements as may."""
+        return 0 < self.config.max_ack_pending <= len(self.ledger.pending)
+
+    def try_again_later(self) -> None:
+        """What was to be delivered cannot be read at present."""
+        self.alarm.set("read", self.now() + READ_RETRY)
+
+    def send_status(self, subject: bytes, headers: bytes, reply: bytes = b"") -> None:
+        self.client.publish(subject, reply=reply, headers=headers)

@@ -1,0 +1,131 @@
+"""Creating and updating consumers: the steps from a request to a consumer that is on disk and serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.streams import files
+from headrace.streams.api.advisories import random_id
+from headrace.streams.config import ConsumerConfig, CreateConsumerRequest
+from headrace.streams.consumers import directory as consumer_store
+from headrace.streams.consumers.consumer import Consumer
+from headrace.streams.consumers.directory import ConsumerMeta
+from headrace.streams.consumers.info import copy_required_level
+from headrace.streams.consumers.rules import MAX_NAME_BYTES, Limits, check_config, set_defaults
+from headrace.streams.consumers.state import snapshot
+from headrace.streams.consumers.update_rules import check_partition, check_update, check_workqueue
+from headrace.streams.errors import ApiError, StoreError, api_error
+from headrace.streams.slices import in_slices
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+    from headrace.streams.stream import Stream
+
+EPHEMERAL_NAME_LENGTH = 8
+
+
+def limits_of(jetstream: JetStream) -> Limits:
+    account, server = jetstream.account.limits, jetstream.options.jetstream_limits
+    return Limits(
+        max_ack_pending=server.max_ack_pending,
+        max_request_batch=server.max_request_batch,
+        account_max_ack_pending=account.max_ack_pending,
+        max_consumers=account.max_consumers,
+    )
+
+
+async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Consumer:
+    """Create it, or update the one of that name. It is on disk when this returns. Raises ApiError."""
+    config = request.config
+    limits = limits_of(stream.jetstream)
+    set_defaults(config, stream.config, limits, request.pedantic)
+    check_config(config, stream.config, limits)
+    name = config.durable_name or config.name
+    existing = stream.consumers.get(name) if name else None
+    if existing is not None:
+        return await _create_again(existing, request)
+    if request.action == "update":
+        raise api_error("consumer_does_not_exist")
+    _check_count(stream, limits)
+    others = [consumer.config for consumer in stream.consumers.values()]
+    limitable = [other for other in others if not (other.direct or other.sourcing)]
+    check_workqueue(config, stream.config, limitable)
+    if len(config.durable_name.encode()) > MAX_NAME_BYTES:
+        raise api_error("consumer_name_too_long", max=MAX_NAME_BYTES)
+    if not name:
+        name = random_id(EPHEMERAL_NAME_LENGTH)
+        while name in stream.consumers:
+            name = random_id(EPHEMERAL_NAME_LENGTH)
+    try:
+        consumer = Consumer(stream, name, config, stream.jetstream.now())
+    except StoreError as error:  # a name that no file can have
+        raise _not_stored() from error
+    await _save_new(consumer)
+    stream.consumers[name] = consumer  # from here on the stream keeps messages for it
+    await consumer.count()
+    consumer.start()
+    consumer.core.advisories.created()
+    return consumer
+
+
+async def _create_again(existing: Consumer, request: CreateConsumerRequest) -> Consumer:
+    config, stream = request.config, existing.stream
+    if request.action == "create":
+        copy_required_level(config, existing.config)
+        if config != existing.config:
+            raise api_error("consumer_already_exists")
+    if stream.config.retention == "workqueue":
+        others = [other.config for name, other in stream.consumers.items() if name != existing.name]
+        check_partition(config, [other for other in others if not (other.direct or other.sourcing)])
+    in_use = (
+        existing.core.client.has_interest(existing.config.deliver_subject.encode())
+        if existing.is_push
+        else False
+    )
+    check_update(existing.config, config, in_use)
+    await update_consumer(existing, config)
+    return existing
+
+
+async def update_consumer(consumer: Consumer, config: ConsumerConfig) -> None:
+    """Save the configuration, then use it."""
+    await _save(consumer, config)
+    if not consumer.is_closed:
+        consumer.update(config)
+        await in_slices(consumer.go_on_counting)
+
+
+async def _save_new(consumer: Consumer) -> None:
+    directory = consumer.stream.directory
+    if directory is None or consumer.directory is None:
+        return
+    meta = ConsumerMeta(consumer.name, consumer.created, consumer.config)
+    try:
+        await files.in_thread(consumer_store.save_new, directory, meta, snapshot(consumer.core.ledger))
+    except OSError as error:
+        raise _not_stored() from error
+
+
+def _not_stored() -> ApiError:
+    """Without the reason, which would show the paths of this server."""
+    return api_error("consumer_create", err="error creating store for consumer")
+
+
+async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
+    directory = consumer.stream.directory
+    if directory is None or consumer.directory is None:
+        return
+    meta = ConsumerMeta(consumer.name, consumer.created, config)
+    try:
+        await files.in_thread(consumer_store.save_meta, directory, meta)
+    except OSError as error:
+        raise api_error("consumer_store_failed", err=(error.strerror or "").lower()) from error
+
+
+def _check_count(stream: Stream, limits: Limits) -> None:
+    limit = stream.config.max_consumers
+    if limit <= 0 or 0 < limits.max_consumers < limit:
+        limit = limits.max_consumers
+    count = sum(1 for consumer in stream.consumers.values() if not consumer.config.sourcing)
+    if 0 < limit <= count:
+        raise api_error("maximum_consumers_limit")

@@ -1,0 +1,96 @@
+"""The directory of a consumer: `meta.json` with its configuration, `state` with how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+import msgspec
+
+from headrace.streams import files
+from headrace.streams.api.advisories import random_id
+from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumers import state as consumer_state
+from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.errors import StoreError
+from headrace.unreadable import UNREADABLE_JSON
+
+STATE = "state"
+CONSUMERS = "consumers"
+
+
+class ConsumerMeta(msgspec.Struct):
+    name: str
+    created: int
+    config: ConsumerConfig
+
+
+@dataclass
+class Recovered:
+    """A consumer as the disk knows it. `problem` says what was damaged; then the state is missing."""
+
+    meta: ConsumerMeta
+    state: ConsumerState | None
+    problem: str = ""
+
+
+def consumer_directory(stream_directory: str, name: str) -> str:
+    return files.child_directory(os.path.join(stream_directory, CONSUMERS), name)
+
+
+def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
+    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted meanwhile."""
+    directory = consumer_directory(stream_directory, meta.name)
+    files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
+
+
+def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) -> None:
+    """The state first: a consumer that is there knows where it began, however soon the server is killed."""
+    directory = consumer_directory(stream_directory, meta.name)
+    files.make_directory(directory)
+    consumer_state.write(os.path.join(directory, STATE), state, sync=True)
+    save_meta(stream_directory, meta)
+
+
+def retire(directory: str) -> str:
+    """Give the directory a name that recovery deletes. Does not wait for the disk; `remove` does."""
+    parent, name = os.path.split(directory)
+    retired = os.path.join(parent, f"{files.DELETED_PREFIX}{name}-{random_id(8)}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(directory, retired)
+    return retired
+
+
+def remove(retired: str) -> None:
+    """After this it is gone even if the server is killed. Blocks."""
+    with contextlib.suppress(OSError):
+        files.sync_directory(os.path.dirname(retired))
+    files.remove_tree(retired)
+
+
+def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
+    """All consumers of a stream, and a line for each one that cannot be read. Nothing is deleted."""
+    recovered, problems = [], []
+    parent = os.path.join(stream_directory, CONSUMERS)
+    for name in files.list_directory(parent):
+        directory = os.path.join(parent, name)
+        if not os.path.exists(os.path.join(directory, files.META)):
+            continue  # the server was killed before this consumer existed
+        try:
+            body = files.read_checked(os.path.join(directory, files.META))
+            meta = msgspec.json.decode(body, type=ConsumerMeta)
+        except (StoreError, *UNREADABLE_JSON) as error:
+            problems.append(f"consumer {name!r} is left alone: {error}")
+            continue
+        recovered.append(_load_state(meta, os.path.join(directory, STATE)))
+    return recovered, problems
+
+
+def _load_state(meta: ConsumerMeta, path: str) -> Recovered:
+    try:
+        state = consumer_state.read(path)
+        problem = "" if state is not None else "the consumer's state is missing"
+    except (ValueError, OSError) as error:
+        state, problem = None, str(error)
+    return Recovered(meta, state, problem and f"consumer {meta.name!r} begins anew: {problem}")

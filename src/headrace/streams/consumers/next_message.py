@@ -1,0 +1,147 @@
+"""Where the next message of a consumer comes from: the redelivery queue first, then the start list, then
+the log.
+
+The log is the usual case: the engine's cursor delivers whole batches from it. The other two are delivered
+one by one. The start list belongs to `last_per_subject`: the sequences of the last message of each subject
+as of the consumer's creation; the log goes on after them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from headrace.streams.consumers.core import Core
+
+NO_LIMIT = 1 << 62
+REMOVED = "Unacknowledged message was deleted"
+
+
+class Source:
+    def __init__(self, core: Core, start_list: list[int]) -> None:
+        self._core = core
+        self.start_list = deque(start_list)
+
+    @property
+    def num_pending(self) -> int:
+        """Messages that were never delivered yet."""
+        return max(0, self._core.cursor.num_pending) + len(self.start_list)
+
+    @property
+    def _is_tracked(self) -> bool:
+        """Without acknowledgements only a stream that waits for deliveries must know them one by one."""
+        return self._core.has_acks or self._core.acknowledged is not None
+
+    @property
+    def room(self) -> int:
+        """How many messages more may wait for an acknowledgement."""
+        limit = self._core.config.max_ack_pending
+        if limit <= 0 or not self._core.has_acks:
+            return NO_LIMIT
+        return limit - len(self._core.ledger.pending)
+
+    def next_single(self) -> int:
+        """The sequence of a message that must be delivered on its own, 0 if there is none at present."""
+        ledger = self._core.ledger
+        while ledger.queue:
+            seq = next(iter(ledger.queue))
+            if self._is_deliverable(seq):
+                return seq
+            ledger.queue.pop(seq, None)
+        if self.room <= 0:
+            return 0
+        while self.start_list:
+            if self._core.log.get(self.start_list[0]) is not None:
+                return self.start_list[0]
+            self.start_list.popleft()
+        return 0
+
+    def _is_deliverable(self, seq: int) -> bool:
+        """Give up a message that was delivered often enough, or is not there any more."""
+        core, ledger = self._core, self._core.ledger
+        deliveries = ledger.redelivered.get(seq, 0) + 2
+        limit = core.config.max_deliver
+        if 0 < limit < deliveries:
+            if deliveries == limit + 1:
+                core.advisories.deliveries_exhausted(seq, deliveries - 1)
+            ledger.redelivered[seq] = deliveries - 1
+            ledger.give_up(seq)
+            core.changed()
+            return False
+        if core.log.get(seq) is None:
+            consumer_seq = ledger.acknowledge(seq)
+            if consumer_seq:
+                core.advisories.terminated(seq, consumer_seq, deliveries - 1, REMOVED)
+            core.changed()
+            return False
+        return True
+
+    def deliver_single(self, seq: int, subject: bytes, max_bytes: int = 0, headers: bytes = b"") -> int:
+        """Deliver what `next_single` gave. Its size; 0 if it was not delivered, the cursor says why."""
+        self._core.cursor.track = self._is_tracked
+        if seq in self._core.ledger.queue:
+            return self._deliver_again(seq, subject, max_bytes, headers)
+        return self._deliver_listed(seq, subject, max_bytes, headers)
+
+    def _deliver_again(self, seq: int, subject: bytes, max_bytes: int, headers: bytes) -> int:
+        cursor, ledger, now = self._core.cursor, self._core.ledger, self._core.now()
+        first = ledger.pending.get(seq)
+        deliveries = ledger.redelivered.get(seq, 0) + 2
+        size = cursor.redeliver(seq, subject, deliveries, max_bytes=max_bytes, now=now, extra_headers=headers)
+        if cursor.exceeded or cursor.unwanted:
+            return 0
+        del ledger.queue[seq]
+        ledger.redelivered[seq] = deliveries - 1
+        ledger.is_renewed = True
+        if first is not None:
+            # it keeps the consumer sequence of its first delivery; acknowledgements are counted by that
+            ledger.pending[seq] = first
+            ledger.renew(seq, now)
+        self._note_delivery(seq, now)
+        return size
+
+    def _deliver_listed(self, seq: int, subject: bytes, max_bytes: int, headers: bytes) -> int:
+        cursor, now = self._core.cursor, self._core.now()
+        # the cursor writes its own count into the reply subject; what is left of the list belongs to it
+        rest = len(self.start_list) - 1
+        cursor.num_pending += rest
+        try:
+            size = cursor.redeliver(seq, subject, 1, max_bytes=max_bytes, now=now, extra_headers=headers)
+        finally:
+            cursor.num_pending -= rest
+        if cursor.exceeded or cursor.unwanted:
+            return 0
+        self.start_list.popleft()
+        self._note_delivery(seq, now)
+        return size
+
+    def deliver_batch(
+        self, subject: bytes, count: int, max_bytes: int = 0, headers: bytes = b""
+    ) -> tuple[int, int]:
+        """Up to `count` messages of the log. How many and their size; the cursor says why not more."""
+        cursor, now = self._core.cursor, self._core.now()
+        cursor.track = self._is_tracked
+        messages, size = cursor.deliver(
+            subject, count=count, max_bytes=max_bytes, now=now, extra_headers=headers
+        )
+        if messages:
+            self._note_delivery(cursor.last_delivered, now)
+        return messages, size
+
+    def _note_delivery(self, seq: int, now: int) -> None:
+        core, ledger = self._core, self._core.ledger
+        ledger.delivered_consumer = core.cursor.delivered_seq
+        ledger.delivered_stream = max(ledger.delivered_stream, seq)
+        ledger.last_delivery = now
+        core.flush_soon()
+        if core.has_acks:
+            if core.config.ack_wait:
+                # A backoff may be shorter for a message that was delivered before.
+                core.alarm.advance("acks", now + min(core.config.backoff, default=core.config.ack_wait))
+        else:
+            if core.acknowledged is not None:
+                delivered = list(ledger.pending) or [seq]
+                ledger.pending.clear()
+                for done in delivered:
+                    core.acknowledged(done)
+            ledger.close_gap()
+        core.changed()

@@ -1,0 +1,163 @@
+"""A pull request: what its body asks for, and whether the consumer's limits allow it.
+
+The body is empty (one message), a number (so many), or JSON. Whatever else it is counts as one message.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from headrace.config.durations import format_duration
+from headrace.streams.api.lenient_json import PREFIX, unmarshal
+from headrace.streams.api.wire_types import Duration, Int, Int64
+from headrace.streams.config import ConsumerConfig, Wire
+from headrace.streams.errors import ApiError
+from headrace.unreadable import UNREADABLE_JSON
+
+NANOSECONDS = 1_000_000_000
+NUMBER = re.compile(rb"[+-]?\d{1,18}")
+
+
+class PullBody(Wire):
+    """The wire's field names. Priority fields belong to consumers with a priority policy."""
+
+    go_name = "JSApiConsumerGetNextRequest"
+    expires: Duration = 0
+    batch: Int = 0
+    max_bytes: Int = 0
+    no_wait: bool = False
+    idle_heartbeat: Duration = 0
+    group: str = ""
+    min_pending: Int64 = 0
+    min_ack_pending: Int64 = 0
+    id: str = ""
+    priority: Int = 0
+
+
+class BadPull(Exception):
+    """The request is answered with this status and forgotten."""
+
+    def __init__(self, code: int, description: str) -> None:
+        super().__init__(description)
+        self.code = code
+        self.description = description
+
+
+_DECODER = msgspec.json.Decoder(PullBody)
+
+
+class PullRequest:
+    """A request that waits: what it may still get, and until when."""
+
+    __slots__ = (
+        "batch",
+        "delivered",
+        "expires",
+        "group",
+        "has_priority",
+        "heartbeat",
+        "heartbeat_due",
+        "max_bytes",
+        "min_ack_pending",
+        "min_pending",
+        "no_wait",
+        "pin_id",
+        "priority",
+        "received",
+        "reply",
+    )
+
+    def __init__(self, reply: bytes, body: PullBody, now: int, *, has_priority: bool) -> None:
+        self.reply = reply
+        self.received = now
+        self.batch = body.batch
+        self.delivered = 0
+        self.max_bytes = body.max_bytes
+        self.no_wait = body.no_wait
+        self.expires = now + body.expires if body.expires else 0
+        self.heartbeat = max(body.idle_heartbeat, 0)
+        self.heartbeat_due = now + self.heartbeat if self.heartbeat else 0
+        self.has_priority = has_priority  # only a request in JSON can say something about priorities
+        self.group = body.group
+        self.pin_id = body.id
+        self.priority = body.priority
+        self.min_pending = body.min_pending
+        self.min_ack_pending = body.min_ack_pending
+
+    @property
+    def due(self) -> int:
+        """When it must be looked at again: its heartbeat or its end. 0: never."""
+        if self.expires and self.heartbeat_due:
+            return min(self.expires, self.heartbeat_due)
+        return self.expires or self.heartbeat_due
+
+
+def parse_request(reply: bytes, payload: bytes, now: int) -> PullRequest:
+    """Raises BadPull for JSON that is none, or asks for the impossible."""
+    text = payload.strip()
+    if text[:1] == b"{":
+        body = _decode(text)
+        if body.idle_heartbeat > 0 and body.idle_heartbeat * 2 > body.expires:
+            raise BadPull(400, "Bad Request - heartbeat value too large")
+        return PullRequest(reply, body, now, has_priority=True)
+    count = int(text) if NUMBER.fullmatch(text) else 1
+    return PullRequest(reply, PullBody(batch=count), now, has_priority=False)
+
+
+def _decode(text: bytes) -> PullBody:
+    try:
+        body = _DECODER.decode(text)
+        if _fits(body):
+            return body
+    except UNREADABLE_JSON:
+        pass  # what msgspec refuses, Go may take; if not, it has an own way to say so
+    try:
+        return unmarshal(text, PullBody)
+    except ApiError as error:
+        reason = error.description.removeprefix(PREFIX).replace(f"field {PullBody.go_name}.", "field .")
+        raise BadPull(400, f"Bad Request - {reason}") from error
+
+
+def _fits(body: PullBody) -> bool:
+    """Whether its numbers surely have 64 bits. To msgspec an integer is as large as it likes."""
+    numbers = (
+        body.expires,
+        body.batch,
+        body.max_bytes,
+        body.idle_heartbeat,
+        body.min_pending,
+        body.min_ack_pending,
+        body.priority,
+    )
+    return max(numbers) < 1 << 63 and min(numbers) > -1 << 63
+
+
+def check_limits(request: PullRequest, config: ConsumerConfig) -> None:
+    """Raises BadPull if it asks for more than the consumer gives, or for priorities that it does not have."""
+    if 0 < config.max_batch < request.batch:
+        raise BadPull(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
+    if request.expires and 0 < config.max_expires < request.expires - request.received:
+        longest = format_duration(config.max_expires / NANOSECONDS)
+        raise BadPull(409, f"Exceeded MaxRequestExpires of {longest}")
+    if 0 < config.max_bytes < request.max_bytes:
+        raise BadPull(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
+    if request.has_priority:
+        _check_priority(request, config)
+
+
+def _check_priority(request: PullRequest, config: ConsumerConfig) -> None:
+    policy = config.priority_policy
+    if (request.min_pending or request.min_ack_pending) and policy != "overflow":
+        raise BadPull(400, "Bad Request - Not a Overflow Priority consumer")
+    if request.pin_id and policy != "pinned_client":
+        raise BadPull(400, "Bad Request - Not a Pinned Client Priority consumer")
+    if not 0 <= request.priority <= 9:
+        raise BadPull(400, "Bad Request - Priority must be between 0 and 9")
+    if policy == "none":
+        return
+    if not request.group:
+        raise BadPull(400, "Bad Request - Priority Group missing")
+    if request.group not in config.priority_groups:
+        raise BadPull(400, "Bad Request - Invalid Priority Group")

@@ -1,0 +1,50 @@
+"""Puts together what a consumer tells about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.streams.consumers.info import ConsumerInfo, PriorityGroupState, SequenceInfo
+from headrace.streams.consumers.pull import PullDelivery
+from headrace.streams.formats import LATEST, format_time
+
+if TYPE_CHECKING:
+    from headrace.streams.consumers.consumer import Consumer
+
+
+def describe(consumer: Consumer) -> ConsumerInfo:
+    core, ledger, delivery = consumer.core, consumer.core.ledger, consumer.delivery
+    now = core.time_of_day()
+    floor_consumer, floor_stream = ledger.floor
+    info = ConsumerInfo(
+        stream_name=core.stream,
+        name=core.name,
+        created=format_time(consumer.created),
+        config=core.config,
+        delivered=_sequences(ledger.delivered_consumer, ledger.delivered_stream, ledger.last_delivery),
+        ack_floor=_sequences(floor_consumer, floor_stream, ledger.last_ack),
+        num_ack_pending=len(ledger.pending),
+        num_redelivered=0 if core.config.max_deliver == 1 else len(ledger.redelivered),
+        num_pending=consumer.source.num_pending,
+        ts=format_time(now),
+    )
+    if core.is_paused:
+        info.paused = True
+        info.pause_remaining = min(core.pause_until - now, LATEST)
+    if isinstance(delivery, PullDelivery):
+        info.num_waiting = delivery.num_waiting
+        if core.config.priority_groups:
+            group, pins = core.config.priority_groups[0], delivery.pins
+            state = PriorityGroupState(
+                group=group, pinned_client_id=pins.id, pinned_ts=format_time(pins.since)
+            )
+            info.priority_groups = [state]
+    else:
+        info.push_bound = delivery.is_active
+    return info
+
+
+def _sequences(consumer_seq: int, stream_seq: int, last: int) -> SequenceInfo:
+    return SequenceInfo(
+        consumer_seq=consumer_seq, stream_seq=stream_seq, last_active=format_time(last) if last else None
+    )

@@ -1,0 +1,149 @@
+"""A consumer's state on disk: one small file, replaced as a whole.
+
+    magic  "HRCS1\\n"
+    body   msgpack: [delivered consumer, delivered stream, floor consumer, floor stream,
+                     [stream, consumer, time, …] of what is pending,
+                     [stream, times, …] of what was redelivered]
+    check  CRC-32 of magic and body, 4 bytes, little endian
+
+It is written lazily, into a temporary file that then takes the name. So after a crash the state is whole,
+but it may be older than what clients saw: messages that they had acknowledged are delivered again, none is
+lost. It may also be newer than the stream, if the disk lost the end of that: `reconcile` then takes back
+what never happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from dataclasses import dataclass, field
+from itertools import chain
+
+import msgspec
+
+from headrace.streams import files
+from headrace.streams.consumers.ledger import Ledger
+
+MAGIC = b"HRCS1\n"
+CHECK_BYTES = 4
+
+
+@dataclass
+class ConsumerState:
+    delivered_consumer: int = 0
+    delivered_stream: int = 0
+    floor_consumer: int = 0
+    floor_stream: int = 0
+    pending: dict[int, tuple[int, int]] = field(default_factory=dict)
+    redelivered: dict[int, int] = field(default_factory=dict)
+
+
+def snapshot(ledger: Ledger) -> ConsumerState:
+    """A copy that another thread may read."""
+    floor_consumer, floor_stream = ledger.floor
+    return ConsumerState(
+        ledger.delivered_consumer,
+        ledger.delivered_stream,
+        floor_consumer,
+        floor_stream,
+        dict(ledger.pending),
+        dict(ledger.redelivered),
+    )
+
+
+def restore(ledger: Ledger, state: ConsumerState) -> None:
+    ledger.start(state.delivered_stream)
+    ledger.delivered_consumer = state.delivered_consumer
+    for seq, entry in sorted(state.pending.items(), key=lambda item: item[1][1]):
+        ledger.pending[seq] = entry
+    ledger.is_renewed = bool(ledger.pending)  # in the order of time, which may be another
+    ledger.redelivered.update(state.redelivered)
+    ledger.set_floor(state.floor_consumer, state.floor_stream)
+
+
+def encode(state: ConsumerState) -> bytes:
+    pending = chain.from_iterable((seq, *entry) for seq, entry in state.pending.items())
+    fields = (
+        state.delivered_consumer,
+        state.delivered_stream,
+        state.floor_consumer,
+        state.floor_stream,
+        list(pending),
+        list(chain.from_iterable(state.redelivered.items())),
+    )
+    data = MAGIC + msgspec.msgpack.encode(fields)
+    return data + zlib.crc32(data).to_bytes(CHECK_BYTES, "little")
+
+
+def decode(data: bytes) -> ConsumerState:
+    """Raises ValueError for anything that `encode` did not write."""
+    body, check = data[:-CHECK_BYTES], data[-CHECK_BYTES:]
+    if not body.startswith(MAGIC) or zlib.crc32(body).to_bytes(CHECK_BYTES, "little") != check:
+        raise ValueError("the consumer's state is damaged: its checksum is wrong")
+    try:
+        fields = msgspec.msgpack.decode(
+            body[len(MAGIC) :], type=tuple[int, int, int, int, list[int], list[int]]
+        )
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the consumer's state is damaged: {error}") from error
+    delivered_consumer, delivered_stream, floor_consumer, floor_stream, pending, redelivered = fields
+    if len(pending) % 3 or len(redelivered) % 2:
+        raise ValueError("the consumer's state is damaged: its lists are cut")
+    entries = zip(pending[0::3], pending[1::3], pending[2::3], strict=True)
+    return ConsumerState(
+        delivered_consumer,
+        delivered_stream,
+        floor_consumer,
+        floor_stream,
+        {seq: (consumer_seq, time) for seq, consumer_seq, time in entries},
+        dict(zip(redelivered[0::2], redelivered[1::2], strict=True)),
+    )
+
+
+def read(path: str) -> ConsumerState | None:
+    """None if there is no such file. Raises ValueError if it is damaged, OSError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return decode(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def write(path: str, state: ConsumerState, *, sync: bool = False, directory: int | None = None) -> None:
+    """Replace the file. Raises OSError.
+
+    Without `sync` a crash of the machine may bring back the one before, or leave one that cannot be read.
+    With `directory`, a descriptor, the path is one within that directory, whatever it is called by now.
+    """
+    temporary = path + files.TEMPORARY_SUFFIX
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, files.FILE_MODE, dir_fd=directory), "wb") as file:
+            file.write(encode(state))
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def reconcile(state: ConsumerState, last_seq: int) -> bool:
+    """Fit a state that is ahead of its stream to the last sequence there is. True if it was ahead."""
+    if state.delivered_stream <= last_seq:
+        return False
+    if state.floor_stream > last_seq:
+        state.floor_consumer, state.floor_stream = state.delivered_consumer, last_seq
+        state.pending.clear()
+        state.redelivered.clear()
+    state.pending = {seq: entry for seq, entry in state.pending.items() if seq <= last_seq}
+    state.redelivered = {seq: count for seq, count in state.redelivered.items() if seq <= last_seq}
+    if state.pending:
+        state.delivered_stream = max(state.pending)
+        state.delivered_consumer = max(consumer_seq for consumer_seq, _ in state.pending.values())
+    else:
+        state.delivered_consumer, state.delivered_stream = state.floor_consumer, state.floor_stream
+    return True

@@ -1,0 +1,1 @@
+"""What a publish into a stream may need: checks, ids, batches, counters, rollups, TTLs, schedules."""

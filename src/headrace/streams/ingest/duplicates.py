@@ -1,0 +1,51 @@
+"""The window of Nats-Msg-Ids: a message whose id is in it was stored already, and is not stored again.
+
+The window itself is in the engine's sink, which checks most publishes. It is not kept on disk: every stored
+message has its id in its headers, so after a restart it is filled from the messages that are young enough.
+That is done in slices while the server is running; the first publish with an id waits for what is left of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.streams import headers
+
+if TYPE_CHECKING:
+    from headrace.engine.store.log import Log
+    from headrace.engine.streams.stream_sink import StreamSink
+
+SLICE_MESSAGES = 2000
+PAUSE_SECONDS = 0.005
+RETRY_SECONDS = 1.0
+
+
+class Recall:
+    """Remembers the ids of all stored messages within the window, and that of the last message."""
+
+    def __init__(self, sink: StreamSink, log: Log, now: int) -> None:
+        self._sink = sink
+        last = log.get(log.last_seq)
+        sink.last_msg_id = headers.text(last.headers, headers.MSG_ID) if last else b""
+        self._handle: asyncio.TimerHandle | None = None
+        if sink.duplicate_window:
+            sink.recall(log.seek_time(now - sink.duplicate_window))
+            self._go_on_later()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _go_on_later(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        try:
+            if self._sink.recall_some(SLICE_MESSAGES):
+                self._go_on_later()
+            else:
+                self._handle = None
+        except OSError:  # the log cannot be read at present
+            self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._go_on)

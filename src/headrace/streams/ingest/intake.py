@@ -1,0 +1,58 @@
+"""The way into a stream that all messages share, wherever they come from: transform, check, store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.streams.errors import store_error
+from headrace.streams.ingest.checks import Checks
+from headrace.streams.ingest.writer import Writer
+from headrace.subjects.transform import Transform
+
+if TYPE_CHECKING:
+    from headrace.engine.store.log import Log
+    from headrace.engine.streams.stream_sink import StreamSink
+    from headrace.streams.ingest.publication import Publication
+    from headrace.streams.stream import Stream
+
+
+class Intake:
+    """Of one stream. Nothing here answers, or commits: a message that was taken is not on disk yet."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.sink: StreamSink = stream.sink
+        self.log: Log = stream.log
+        self.checks = Checks(stream.config, stream.log, stream.sink, stream.jetstream.max_payload)
+        self.writer = Writer(stream)
+        self._transform: Transform | None = None
+
+    def configure(self) -> None:
+        self.checks.config = self.stream.config
+        wanted = self.stream.config.subject_transform
+        self._transform = Transform(wanted.src, wanted.dest) if wanted and wanted.dest else None
+        self.writer.configure()
+
+    def transformed(self, subject: bytes) -> bytes:
+        """The subject under which a message is stored.
+
+        One that the transform does not match stays as it is.
+        """
+        if self._transform is None:
+            return subject
+        changed = self._transform.apply(subject)
+        return subject if changed is None else changed
+
+    def take(self, publication: Publication) -> int:
+        """Store a message; its sequence. Raises ApiError or Duplicate."""
+        publication.subject = self.transformed(publication.subject)
+        try:
+            self.checks.check(publication)
+            return self.writer.store(publication)
+        except OSError as error:  # what it depends on cannot be read
+            raise store_error(error) from None
+
+    def take_checked(self, publication: Publication) -> int:
+        """The same for a message that was transformed and checked as part of its batch."""
+        self.checks.check_stored_late(publication)
+        return self.writer.store(publication)

@@ -1,0 +1,64 @@
+"""Republishing.
+
+Every stored message is also published under another subject, for subscribers without a consumer.
+
+A message is republished when it is on disk, in the order of its stream, so that nobody hears of a message
+that a crash then takes back. Its headers tell where it is stored, and which message of its subject came
+before: a subscriber sees a gap and can fetch what it missed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from headrace.streams.formats import format_time
+from headrace.subjects import grammar
+from headrace.subjects.transform import Transform
+
+if TYPE_CHECKING:
+    from headrace.broker.internal import InternalClient
+    from headrace.streams.config import RePublish
+    from headrace.streams.ingest.publication import Publication
+
+
+class Republisher:
+    """Of one stream. `note` what was stored; `publish` what is on disk."""
+
+    def __init__(self, config: RePublish, stream: str, client: InternalClient) -> None:
+        self._stream = stream
+        self._client = client
+        self._headers_only = config.headers_only
+        self._transform = Transform(config.src, config.dest)
+        self._waiting: deque[tuple[int, bytes, bytes, bytes]] = deque()
+
+    def target(self, subject: bytes) -> bytes | None:
+        """Where a message of this subject is republished to; None: nowhere."""
+        target = self._transform.apply(subject)
+        if not target or not grammar.is_valid_publish_subject(grammar.decode(target)):
+            return None
+        return target
+
+    def note(self, publication: Publication, target: bytes, seq: int, time: int, last_seq: int) -> None:
+        """`last_seq` is the message of the same subject before this one; 0: none."""
+        block = publication.headers
+        fields = [
+            b"Nats-Stream: " + self._stream.encode(),
+            b"Nats-Subject: " + publication.subject,
+            b"Nats-Sequence: %d" % seq,
+            b"Nats-Time-Stamp: " + format_time(time).encode(),
+            b"Nats-Last-Sequence: %d" % last_seq,
+        ]
+        if self._headers_only:
+            fields.append(b"Nats-Msg-Size: %d" % len(publication.payload))
+        start = block[:-2] if block else b"NATS/1.0\r\n"
+        block = start + b"\r\n".join(fields) + b"\r\n\r\n"
+        payload = b"" if self._headers_only else publication.payload
+        while self._waiting and self._waiting[-1][0] >= seq:
+            self._waiting.pop()  # a failed write has taken it back
+        self._waiting.append((seq, target, block, payload))
+
+    def publish(self, committed_seq: int) -> None:
+        while self._waiting and self._waiting[0][0] <= committed_seq:
+            _, target, block, payload = self._waiting.popleft()
+            self._client.publish(target, payload, headers=block)

@@ -1,0 +1,1 @@
+"""Streams that copy other streams: mirrors and sources."""

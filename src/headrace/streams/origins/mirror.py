@@ -1,0 +1,97 @@
+"""A mirror: a copy of another stream, with its sequences and times. Nobody else writes to it.
+
+Messages that the origin has lost by now are missing here, too: their sequences are skipped. After a restart
+it goes on behind its own last message, so nothing else need be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.streams import headers
+from headrace.streams.errors import ApiError
+from headrace.streams.formats import parse_store_time
+from headrace.streams.ingest.publication import Duplicate, Publication
+from headrace.streams.origins.origin import Origin, first_to_read
+
+if TYPE_CHECKING:
+    from headrace.engine.store.readings import Stored
+    from headrace.streams.config import StreamSource
+    from headrace.streams.ingest.intake import Intake
+    from headrace.streams.stream import Stream
+
+_PASSING_ERRORS = ("stream_store_failed", "insufficient_resources")
+
+
+class Mirror:
+    def __init__(self, intake: Intake, config: StreamSource) -> None:
+        self._intake = intake
+        self._config = config
+        self._log = intake.log
+        self._origin = Origin(intake.stream, config, self._begin, self._take, intake.stream.serve_direct_gets)
+
+    def start(self) -> None:
+        self._origin.start()
+
+    def stop(self) -> None:
+        self._origin.stop()
+
+    @property
+    def was_current(self) -> bool:
+        """Whether it has had all of its origin at least once, since it began to follow."""
+        return self._origin.was_current
+
+    def when_current(self, action: Callable[[], None]) -> None:
+        """Call it when all is here that the origin has now; at once if the origin is not to be found."""
+        self._origin.when_current(action)
+
+    def after_commit(self) -> None:
+        self._origin.after_own_commit()
+
+    def info(self) -> dict[str, Any]:
+        info = self._origin.info()
+        if not self._origin.was_looked_for:  # nats-server does not know it before, either
+            info.pop("filter_subject", None)
+        return info
+
+    def _begin(self, origin: Stream) -> int:
+        log, config = self._log, self._config
+        wanted = log.last_seq + 1
+        if not log.last_seq:  # the first time: as the configuration says
+            if config.opt_start_seq:
+                wanted = config.opt_start_seq
+            elif config.opt_start_time is not None:
+                wanted = origin.log.seek_time(parse_store_time(config.opt_start_time))
+        start = max(first_to_read(origin, wanted), log.last_seq + 1)
+        if start > log.last_seq + 1:
+            log.skip(start)
+        return start
+
+    def _take(self, message: Stored) -> bool:
+        log = self._log
+        if message.seq <= log.last_seq:
+            return True  # the mirror was purged up to beyond it
+        if message.seq > log.last_seq + 1 and not log.count:
+            log.skip(message.seq)
+        block = headers.remove_prefixed(message.headers, headers.EXPECTED_PREFIX)
+        block = headers.remove_prefixed(block, headers.BATCH_PREFIX)
+        subject = self._origin.transformed(message.subject)
+        publication = Publication(subject, b"", block, message.payload, is_sourced=True)
+        publication.seq, publication.time = message.seq, message.time
+        try:
+            self._intake.take(publication)
+        except (ApiError, Duplicate) as refusal:
+            return self._on_refused(refusal)
+        return True
+
+    def _on_refused(self, refusal: Exception) -> bool:
+        """A full stream, or a failing disk, is tried again.
+
+        A message that can never be stored is left out.
+        """
+        if isinstance(refusal, ApiError) and refusal.name in _PASSING_ERRORS:
+            return False
+        stream = self._intake.stream
+        stream.jetstream.log.warn(f"Mirror {stream.name!r} leaves out a message: {refusal}")
+        return True

@@ -1,0 +1,146 @@
+"""Sources: messages of other streams that are stored here, too, as new messages with the origin in a header.
+
+Nats-Stream-Source is `<stream> <sequence> <filter> <transform> <subject> <identity>`. Stream, filter and
+transform tell a stream's sources apart. The identity is that of the origin's creation: a stream that was
+deleted and made again is read from its start. Where a source goes on after a restart is in
+source_positions.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from headrace.streams import headers
+from headrace.streams.errors import ApiError
+from headrace.streams.formats import format_time, parse_store_time
+from headrace.streams.ingest.publication import Duplicate, Publication
+from headrace.streams.origins.origin import Origin, first_to_read
+from headrace.streams.origins.source_positions import Position, Positions
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from headrace.engine.store.readings import Stored
+    from headrace.streams.config import StreamSource
+    from headrace.streams.ingest.intake import Intake
+    from headrace.streams.stream import Stream
+
+_HASH_DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_HASH_LENGTH = 8
+
+
+def short_hash(text: str) -> str:
+    """Eight characters, the same as in nats-server: they are stored in headers."""
+    digest = hashlib.sha256(text.encode()).digest()[:_HASH_LENGTH]
+    return bytes(_HASH_DIGITS[byte % len(_HASH_DIGITS)] for byte in digest).decode()
+
+
+def identity(stream: Stream) -> str:
+    return short_hash(format_time(stream.created))
+
+
+def index_name(config: StreamSource) -> str:
+    """What tells a source from the others of its stream: `<stream> <filter> <transform>`."""
+    name = config.name
+    if config.external is not None:
+        name += ":" + short_hash(config.external.api)
+    if config.consumer is not None:
+        name += ":C=" + short_hash(config.consumer.name)
+    everything = grammar.FULL_WILDCARD
+    if not config.subject_transforms:
+        return f"{name} {config.filter_subject or everything} {everything}"
+    filters = "\f".join(transform.src or everything for transform in config.subject_transforms)
+    targets = "\f".join(transform.dest or everything for transform in config.subject_transforms)
+    return f"{name} {filters} {targets}"
+
+
+class Source:
+    """One of a stream's sources."""
+
+    def __init__(self, intake: Intake, config: StreamSource, positions: Positions) -> None:
+        self._intake = intake
+        self.config = config
+        self._positions = positions
+        self._name, self._pattern, self._target = index_name(config).split(" ")
+        self._identity = ""
+        self.origin = Origin(intake.stream, config, self._begin, self._take)
+
+    @property
+    def index_name(self) -> str:
+        return f"{self._name} {self._pattern} {self._target}"
+
+    def info(self) -> dict[str, Any]:
+        """As stream info shows it, with the origin's sequence that was read last."""
+        position = self._positions.get(self.index_name)
+        return {**self.origin.info(), **({"seq": position.seq} if position else {})}
+
+    def _begin(self, origin: Stream) -> int:
+        self._identity = identity(origin)
+        position = self._positions.get(self.index_name)
+        if position is not None and position.identity in ("", self._identity):
+            return first_to_read(origin, position.seq + 1)
+        return first_to_read(origin, self._first_wanted(origin, was_read=position is not None))
+
+    def _first_wanted(self, origin: Stream, *, was_read: bool) -> int:
+        """Where the configuration says; a stream that has lost what it knew does not read all again."""
+        config, log = self.config, self._intake.log
+        if config.opt_start_seq:
+            return config.opt_start_seq
+        if config.opt_start_time is not None:
+            return origin.log.seek_time(max(parse_store_time(config.opt_start_time), log.last_time))
+        if log.first_seq > 1 and log.last_time and not was_read:
+            return origin.log.seek_time(log.last_time)
+        return 1
+
+    def _take(self, message: Stored) -> bool:
+        block = headers.remove(message.headers, headers.STREAM_SOURCE)
+        block = headers.remove_prefixed(block, headers.EXPECTED_PREFIX)
+        block = headers.remove_prefixed(block, headers.BATCH_PREFIX)
+        place = f"{self._name} {message.seq} {self._pattern} {self._target} ".encode()
+        origin = place + message.subject + b" " + self._identity.encode()
+        block = headers.append(block, headers.STREAM_SOURCE, origin)
+        subject = self.origin.transformed(message.subject)
+        publication = Publication(subject, b"", block, message.payload, is_sourced=True)
+        try:
+            self._intake.take(publication)
+        except Duplicate:
+            pass
+        except ApiError:
+            return False
+        self._positions.advance(self.index_name, Position(message.seq, self._identity))
+        return True
+
+
+class Sources:
+    """All sources of a stream."""
+
+    def __init__(self, intake: Intake, positions: Positions) -> None:
+        self._intake = intake
+        self._positions = positions
+        self._sources: list[Source] = []
+
+    def follow(self, configs: list[StreamSource]) -> None:
+        """From now on, these; those that are followed already are not disturbed."""
+        kept = [source for source in self._sources if source.config in configs]
+        for source in self._sources:
+            if source not in kept:
+                source.origin.stop()
+        known = [source.config for source in kept]
+        added = [Source(self._intake, each, self._positions) for each in configs if each not in known]
+        self._sources = kept + added
+        self._positions.recover({source.index_name for source in added})
+        for source in added:
+            source.origin.start()
+
+    def stop(self) -> None:
+        for source in self._sources:
+            source.origin.stop()
+        self._positions.save()
+
+    def after_commit(self) -> None:
+        self._positions.after_commit()
+        for source in self._sources:
+            source.origin.after_own_commit()
+
+    def info(self) -> list[dict[str, Any]]:
+        return [source.info() for source in self._sources]

@@ -1,0 +1,119 @@
+"""Up to where each source of a stream was read: found again after a restart.
+
+Every message from a source says in its Nats-Stream-Source header where it came from, so the stream itself
+knows. But messages are consumed, purged and expire. So the positions are also written to a small file now
+and then, with the stream's own last sequence at that time: what was stored after it is read from the
+headers. The file never knows more than what is on disk in the stream. It is not synced: if it is lost, the
+stream is looked through from its end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headrace.engine.core.filters import Filter
+from headrace.streams import headers
+from headrace.unreadable import UNREADABLE_JSON
+
+if TYPE_CHECKING:
+    from headrace.engine.store.log import Log
+
+FILE_NAME = "sources.json"
+SAVE_INTERVAL_SECONDS = 1.0
+_ALL = Filter(())
+
+
+class Position(msgspec.Struct):
+    seq: int
+    identity: str = ""
+
+
+class _File(msgspec.Struct):
+    last_seq: int
+    positions: dict[str, Position]
+
+
+class Positions:
+    def __init__(self, log: Log, directory: str | None) -> None:
+        self._log = log
+        self._path = os.path.join(directory, FILE_NAME) if directory else None
+        self._positions: dict[str, Position] = {}
+        self._changed = False
+        self._saved_at = 0.0
+
+    def get(self, index_name: str) -> Position | None:
+        return self._positions.get(index_name)
+
+    def advance(self, index_name: str, position: Position) -> None:
+        self._positions[index_name] = position
+        self._changed = True
+
+    def recover(self, wanted: set[str]) -> None:
+        """Find those of these sources that are not known: in the file, and in the messages that are newer.
+
+        Without a file, as many messages are read as it takes.
+        """
+        wanted = wanted - self._positions.keys()
+        saved = self._load() if wanted else None
+        if saved is None or saved.last_seq > self._log.last_seq:
+            self._search_backwards(wanted)
+            return
+        self._positions |= {name: saved.positions[name] for name in wanted & saved.positions.keys()}
+        seq = saved.last_seq + 1
+        while (message := self._log.next(seq, _ALL)) is not None:
+            found = parse_header(message.headers)
+            if found is not None and found[0] in wanted:
+                self._positions[found[0]] = found[1]
+            seq = message.seq + 1
+
+    def after_commit(self) -> None:
+        """Save, if it is time and all that was read is on disk."""
+        is_on_disk = self._log.committed_seq >= self._log.last_seq
+        if self._changed and is_on_disk and time.monotonic() - self._saved_at >= SAVE_INTERVAL_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        if self._path is None or not self._changed or self._log.committed_seq < self._log.last_seq:
+            return
+        body = msgspec.json.encode(_File(self._log.last_seq, self._positions))
+        temporary = self._path + ".new"
+        with suppress(OSError):  # a full disk: the next one will do
+            with open(temporary, "wb") as file:
+                file.write(body)
+            os.rename(temporary, self._path)
+            self._changed = False
+        self._saved_at = time.monotonic()
+
+    def _load(self) -> _File | None:
+        if self._path is None:
+            return None
+        try:
+            with open(self._path, "rb") as file:
+                return msgspec.json.decode(file.read(), type=_File)
+        except (OSError, *UNREADABLE_JSON):
+            return None
+
+    def _search_backwards(self, wanted: set[str]) -> None:
+        for seq in range(self._log.last_seq, self._log.first_seq - 1, -1):
+            if not wanted:
+                return
+            message = self._log.get(seq)
+            found = parse_header(message.headers) if message is not None else None
+            if found is not None and found[0] in wanted:
+                self._positions[found[0]] = found[1]
+                wanted.discard(found[0])
+
+
+def parse_header(block: bytes) -> tuple[str, Position] | None:
+    """Which source a message came from, and from where in it. None if it came from none."""
+    value = headers.text(block, headers.STREAM_SOURCE)
+    fields = value.decode("utf-8", "replace").split(" ") if value else []
+    if len(fields) < 4 or not fields[1].isdigit():
+        return None
+    name = " ".join((fields[0], fields[2], fields[3]))
+    return name, Position(int(fields[1][:20]), fields[5] if len(fields) >= 6 else "")

@@ -1,0 +1,142 @@
+"""Receivers within the process: they get what a client would, at the end of the tick."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from headrace.broker.internal import InternalClient
+from headrace.engine.core.sinks import AckInbox, Inbox, InboxMessage
+from tests.engine.core.harness import Bench
+
+
+def raise_bug(error: Exception) -> None:
+    raise error
+
+
+def client_of(bench: Bench) -> InternalClient:
+    return InternalClient(bench.hub, bench.interest, raise_bug)
+
+
+def test_an_inbox_gets_subject_reply_headers_and_payload(bench: Bench) -> None:
+    got: list[InboxMessage] = []
+    client = client_of(bench)
+    client.subscribe(b"orders.*", got.append)
+    peer = bench.connect(headers=True)
+    peer.send(b"HPUB orders.eu back 12 17\r\nNATS/1.0\r\n\r\nhello\r\nPUB orders.us 2\r\nhi\r\n")
+    assert [(m.subject, m.reply, m.headers, m.payload) for m in got] == [
+        (b"orders.eu", b"back", b"NATS/1.0\r\n\r\n", b"hello"),
+        (b"orders.us", b"", b"", b"hi"),
+    ]
+    assert got[0].publisher is peer.owner
+
+
+def test_a_handler_may_publish_and_subscribe(bench: Bench) -> None:
+    client = client_of(bench)
+
+    def answer(message: InboxMessage) -> None:
+        client.publish(message.reply, b"pong", headers=b"NATS/1.0\r\nA: b\r\n\r\n")
+        client.subscribe(b"later", lambda late: got.append(late))
+
+    got: list[InboxMessage] = []
+    client.subscribe(b"ping", answer)
+    peer = bench.connect(headers=True)
+    peer.send(b"SUB back 1\r\nPUB ping back 0\r\n\r\nPUB later 1\r\nx\r\n")
+    frames = [frame for frame in peer.frames() if frame.operation == "HMSG"]
+    assert [(f.subject, f.payload) for f in frames] == [(b"back", b"pong")]
+    assert not got, "the message came in the same tick, before anybody had subscribed"
+    peer.send(b"PUB later 1\r\nx\r\n")
+    assert [m.payload for m in got] == [b"x"]
+
+
+def test_what_one_handler_publishes_reaches_another(bench: Bench) -> None:
+    client = client_of(bench)
+    got: list[bytes] = []
+    client.subscribe(b"second", lambda message: got.append(message.payload))
+    client.subscribe(b"first", lambda message: bool(client.publish(b"second", message.payload)) and None)
+    bench.connect().send(b"PUB first 3\r\nabc\r\n")
+    assert got == [b"abc"]
+
+
+def test_publishing_tells_whether_anybody_listens(bench: Bench) -> None:
+    client = client_of(bench)
+    assert not client.publish(b"nobody", b"x")
+    assert not client.has_interest(b"nobody")
+    bench.connect().send(b"SUB somebody 1\r\n")
+    assert client.publish(b"somebody", b"x")
+    assert client.has_interest(b"somebody")
+
+
+def test_interest_in_a_subject_is_reported_as_it_comes_and_goes(bench: Bench) -> None:
+    client = client_of(bench)
+    seen: list[bool] = []
+    client.watch_interest(b"deliver.here", seen.append)
+    peer = bench.connect()
+    peer.send(b"SUB deliver.here 1\r\n")
+    assert seen == [True]
+    peer.send(b"UNSUB 1\r\n")
+    assert seen == [True, False]
+    peer.send(b"SUB deliver.here 2\r\n")
+    peer.socket.close()
+    bench.settle()
+    assert seen == [True, False, True, False]
+    client.unwatch_interest(b"deliver.here")
+    bench.connect().send(b"SUB deliver.here 1\r\n")
+    assert len(seen) == 4
+
+
+def test_acks_are_read_from_their_subject(bench: Bench) -> None:
+    got: list[tuple[int, int, int, bytes, bytes]] = []
+    inbox = AckInbox(bench.hub, bench.interest, got.extend)
+    inbox.subscribe(b"$JS.ACK.S.C.>", None, b"1")
+    bench.connect().send(
+        b"PUB $JS.ACK.S.C.1.22.333.1700000000000000000.7 0\r\n\r\n"
+        b"PUB $JS.ACK.S.C.2.23.334.1700000000000000000.6 back 4\r\n-NAK\r\n"
+        b"PUB $JS.ACK.S.C.2.x.334.1700000000000000000.6 4\r\n-NAK\r\n"
+        b"PUB $JS.ACK.S.C.2 0\r\n\r\n"
+    )
+    assert got == [(22, 333, 1, b"", b""), (23, 334, 2, b"-NAK", b"back")]
+
+
+def test_a_sink_that_nobody_refers_to_lives_as_long_as_it_subscribes(bench: Bench) -> None:
+    got: list[bytes] = []
+
+    def subscribe() -> None:
+        inbox = Inbox(bench.hub, bench.interest, lambda messages: got.extend(m.payload for m in messages))
+        inbox.subscribe(b"left.alone", None, b"1")
+        inbox.subscribe(b"left.*", b"group", b"2")
+
+    subscribe()
+    gc.collect()
+    bench.connect().send(b"PUB left.alone 1\r\nx\r\n")
+    assert got == [b"x", b"x"]
+
+
+def test_a_sink_is_freed_once_it_subscribes_no_more(bench: Bench) -> None:
+    class Listener:
+        def receive(self, messages: list[InboxMessage]) -> None: ...
+
+    listener = Listener()
+    gone = weakref.ref(listener)
+    inbox = Inbox(bench.hub, bench.interest, listener.receive)
+    for sid in (b"1", b"2"):
+        inbox.subscribe(b"a.b", None, sid)
+    inbox.unsubscribe(b"1", -1)
+    inbox.unsubscribe_all()
+    del inbox, listener
+    gc.collect()
+    assert gone() is None
+
+
+def test_interest_that_nobody_refers_to_is_freed_with_its_sinks() -> None:
+    class Listener:
+        def receive(self, messages: list[InboxMessage]) -> None: ...
+
+    listener = Listener()
+    gone = weakref.ref(listener)
+    bench = Bench()
+    Inbox(bench.hub, bench.interest, listener.receive).subscribe(b"a.b", None, b"1")
+    bench.close()
+    del bench, listener
+    gc.collect()
+    assert gone() is None

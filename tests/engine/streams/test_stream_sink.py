@@ -1,0 +1,236 @@
+"""From a publish to its acknowledgement, on the memory store and on the file store."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.engine.store.committer import Committer
+from headrace.engine.store.log import Log
+from headrace.engine.streams.stream_sink import StreamSink
+from tests.engine.core.harness import Bench, Peer
+
+
+class Ledger:
+    """A stream's owner that writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.special: list[tuple[bytes, bytes, bytes, bytes]] = []
+        self.failures: list[tuple[bytes, str]] = []
+
+    def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        self.special.append((subject, reply, headers, payload))
+
+    def on_no_memory(self, reply: bytes) -> None:
+        self.failures.append((reply, "out of memory"))
+
+    def on_store_failure(self, reply: bytes, failure: str) -> None:
+        self.failures.append((reply, failure))
+
+
+class Stream:
+    def __init__(self, bench: Bench, log: Log) -> None:
+        self.ledger = Ledger()
+        self.log = log
+        self.sink = StreamSink(bench.hub, bench.interest, log, self.ledger)
+        self.sink.ack_prefix = b'{"stream":"S", "seq":'
+        self.sink.subscribe(b"s.>", None, b"1")
+
+
+@pytest.fixture(params=["memory", "file"])
+def stream(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path) -> Iterator[Stream]:
+    if request.param == "memory":
+        log = Log(None, committer=None)
+        log.recover()
+        yield Stream(bench, log)
+        log.close()
+        return
+    committer = Committer()
+    bench.hub.add_source(committer.fileno(), committer.poll)
+    log = Log(str(tmp_path), committer=committer)
+    log.recover()
+    yield Stream(bench, log)
+    log.close()
+    bench.hub.remove_source(committer.fileno())
+    committer.close()
+
+
+def answers(bench: Bench, peer: Peer, count: int) -> list[tuple[bytes, dict[str, Any]]]:
+    """The next `count` answers, by reply subject."""
+    got: list[tuple[bytes, dict[str, Any]]] = []
+
+    def arrived() -> bool:
+        got.extend((f.subject, json.loads(f.payload)) for f in peer.frames() if f.operation == "MSG")
+        return len(got) >= count
+
+    bench.settle_until(arrived)
+    return got
+
+
+def test_a_message_is_stored_and_acknowledged(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"PUB s.one inbox.1 5\r\nhello\r\nPUB s.two 2\r\nhi\r\nPUB s.one inbox.3 0\r\n\r\n")
+    assert answers(bench, peer, 2) == [
+        (b"inbox.1", {"stream": "S", "seq": 1}),
+        (b"inbox.3", {"stream": "S", "seq": 3}),
+    ]
+    stored = stream.log.get(2)
+    assert stored is not None
+    assert (stored.subject, stored.headers, stored.payload) == (b"s.two", b"", b"hi")
+    assert stream.log.committed_seq == stream.log.last_seq == 3
+
+
+def test_headers_are_stored_with_the_message(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"HPUB s.one inbox.1 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n")
+    assert answers(bench, peer, 1)[0][1]["seq"] == 1
+    stored = stream.log.get(1)
+    assert stored is not None
+    assert (stored.headers, stored.payload) == (b"NATS/1.0\r\nA: b\r\n\r\n", b"hi")
+
+
+def published_with_id(msg_id: bytes, reply: bytes, payload: bytes = b"x") -> bytes:
+    headers = b"NATS/1.0\r\nNats-Msg-Id: " + msg_id + b"\r\n\r\n"
+    sizes = len(headers), len(headers) + len(payload)
+    return b"HPUB s.one %b %d %d\r\n%b%b\r\n" % (reply, *sizes, headers, payload)
+
+
+def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(
+        published_with_id(b"a", b"inbox.1")
+        + published_with_id(b"b", b"inbox.2")
+        + published_with_id(b"a", b"inbox.3")
+    )
+    assert [body for _, body in answers(bench, peer, 3)] == [
+        {"stream": "S", "seq": 1},
+        {"stream": "S", "seq": 2},
+        {"stream": "S", "seq": 1, "duplicate": True},
+    ]
+    assert stream.log.last_seq == 2
+    assert stream.sink.find(b"b") == 2
+    assert stream.sink.find(b"c") == 0
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """Writes beyond it fail as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("stream", ["file"], indirect=True)
+@pytest.mark.parametrize("reply", [b"", b"inbox.0"])
+def test_an_id_whose_message_could_not_be_written_is_forgotten(
+    bench: Bench, stream: Stream, reply: bytes
+) -> None:
+    """Also if nobody waits for the acknowledgement: the id may come again."""
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"stored", b"inbox.1"))
+    answers(bench, peer, 1)
+    with files_no_larger_than(1 << 19):
+        peer.send(published_with_id(b"lost", reply, bytes(1 << 19)))
+        bench.settle_until(lambda: stream.log.failure is not None and stream.log.last_seq == 1)
+    assert [stream.sink.find(msg_id) for msg_id in (b"stored", b"lost")] == [1, 0]
+    assert stream.sink.last_msg_id == b"stored"
+    while stream.log.last_seq == 1:  # it tries again after a while
+        peer.send(published_with_id(b"lost", b"inbox.2"))
+    assert answers(bench, peer, 1) == [(b"inbox.2", {"stream": "S", "seq": 2})]
+    peer.send(published_with_id(b"lost", b"inbox.3"))
+    assert answers(bench, peer, 1) == [(b"inbox.3", {"stream": "S", "seq": 2, "duplicate": True})]
+
+
+def test_an_empty_message_id_is_none(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"", b"inbox.1") + published_with_id(b"", b"inbox.2"))
+    assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
+
+
+def test_an_id_is_forgotten_after_the_window(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicate_window = 1
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(published_with_id(b"a", b"inbox.1") + published_with_id(b"a", b"inbox.2"))
+    assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
+
+
+def test_other_headers_of_nats_go_to_the_stream_in_order(bench: Bench, stream: Stream) -> None:
+    headers = b"NATS/1.0\r\nNats-Msg-Id: a\r\nNats-Rollup: all\r\n\r\n"
+    bench.connect().send(b"HPUB s.one r %d %d\r\n%bx\r\n" % (len(headers), len(headers) + 1, headers))
+    assert stream.ledger.special == [(b"s.one", b"r", headers, b"x")]
+    assert stream.log.last_seq == 0
+
+
+def test_what_is_too_large_or_refused_goes_to_the_stream(bench: Bench, stream: Stream) -> None:
+    stream.sink.max_msg_size = 3
+    peer = bench.connect()
+    peer.send(b"PUB s.one r 4\r\nabcd\r\n")
+    stream.log.configure(
+        max_msgs=1, max_bytes=-1, max_msgs_per_subject=-1, discard_new=True, discard_new_per_subject=False
+    )
+    peer.send(b"PUB s.one r 1\r\n1\r\nPUB s.one r 1\r\n2\r\n")
+    assert [payload for *_, payload in stream.ledger.special] == [b"abcd", b"2"]
+
+
+def test_all_goes_to_the_stream_when_it_asks_for_it(bench: Bench, stream: Stream) -> None:
+    stream.sink.direct = False
+    bench.connect().send(b"PUB s.one 1\r\n1\r\n")
+    assert stream.ledger.special == [(b"s.one", b"", b"", b"1")]
+
+
+def test_a_stream_without_acknowledgements_sends_none(bench: Bench, stream: Stream) -> None:
+    stream.sink.no_ack = True
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"PUB s.one inbox.1 1\r\n1\r\n")
+    bench.settle_until(lambda: stream.log.committed_seq == 1)
+    assert peer.payloads() == []
+
+
+def test_an_answer_waits_for_what_was_appended_before_it(bench: Bench, stream: Stream) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    seq = stream.log.append(b"s.one", b"", b"x")
+    stream.sink.answer(b"inbox.1", b'{"mine":1}')
+    bench.hub.flush()
+    assert answers(bench, peer, 1) == [(b"inbox.1", {"mine": 1})]
+    assert stream.log.committed_seq == seq
+
+
+def test_many_ids_are_remembered_and_forgotten_in_the_order_of_time(bench: Bench, stream: Stream) -> None:
+    """Against a dict; the ids of messages that are gone are known by their hash alone."""
+    second, window = 10**9, 3600 * 10**9
+    stream.sink.duplicate_window = window
+    now = time.time_ns()
+    known = {}
+    for number in range(20_000):
+        # the first half is about to leave the window, in a minute
+        age = window - 60 * second if number < 10_000 else 0
+        known[b"id-%d" % number] = number + 1
+        stream.sink.remember(b"id-%d" % number, number + 1, now - age)
+    assert stream.sink.remembered == 20_000
+    assert all(stream.sink.find(msg_id) == seq for msg_id, seq in known.items())
+    assert not any(stream.sink.find(b"no-%d" % number) for number in range(20_000))
+    stream.sink.duplicate_window = window - 120 * second
+    assert stream.sink.remembered == 10_000
+    assert [stream.sink.find(b"id-%d" % number) for number in (0, 9_999, 10_000, 19_999)] == [
+        0,
+        0,
+        10_001,
+        20_000,
+    ]
+    stream.sink.forget_all()
+    assert stream.sink.remembered == 0
+    stream.sink.remember(b"id-1", 7, now)
+    assert stream.sink.find(b"id-1") == 7

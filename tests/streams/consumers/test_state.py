@@ -1,0 +1,75 @@
+"""The state of a consumer on disk: whole or refused, and never ahead of its stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.streams.consumers import state as consumer_state
+from headrace.streams.consumers.ledger import Ledger
+from headrace.streams.consumers.state import ConsumerState
+
+NUMBERS = st.integers(0, 2**63)
+STATES = st.builds(
+    ConsumerState,
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    st.dictionaries(NUMBERS, st.tuples(NUMBERS, NUMBERS)),
+    st.dictionaries(NUMBERS, NUMBERS),
+)
+SAMPLE = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)}, {5: 2})
+
+
+@given(STATES)
+def test_a_state_comes_back_as_it_was(state: ConsumerState) -> None:
+    assert consumer_state.decode(consumer_state.encode(state)) == state
+
+
+def test_every_cut_and_every_flipped_byte_is_noticed() -> None:
+    data = consumer_state.encode(SAMPLE)
+    for place in range(len(data)):
+        with pytest.raises(ValueError, match="damaged"):
+            consumer_state.decode(data[:place])
+        flipped = bytearray(data)
+        flipped[place] ^= 0x40
+        with pytest.raises(ValueError, match="damaged"):
+            consumer_state.decode(bytes(flipped))
+
+
+def test_the_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "state")
+    assert consumer_state.read(path) is None
+    consumer_state.write(path, ConsumerState())
+    consumer_state.write(path, SAMPLE, sync=True)
+    assert consumer_state.read(path) == SAMPLE
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_ledger_is_restored_in_the_order_of_its_deadlines() -> None:
+    ledger = Ledger({})
+    state = ConsumerState(3, 3, 0, 0, {1: (1, 300), 2: (2, 100), 3: (3, 200)}, {1: 1})
+    consumer_state.restore(ledger, state)
+    assert [seq for seq, _, _ in ledger.in_time_order()] == [2, 3, 1]
+    assert consumer_state.snapshot(ledger) == state
+
+
+def test_a_state_within_the_stream_is_left_alone() -> None:
+    state = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)})
+    assert not consumer_state.reconcile(state, 9)
+
+
+def test_what_is_pending_beyond_the_end_of_the_stream_is_taken_back() -> None:
+    state = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)}, {5: 2, 9: 1})
+    assert consumer_state.reconcile(state, 6)
+    assert state == ConsumerState(4, 5, 3, 4, {5: (4, 100)}, {5: 2})
+
+
+def test_a_floor_beyond_the_end_of_the_stream_comes_down() -> None:
+    state = ConsumerState(9, 12, 8, 11, {12: (9, 100)})
+    assert consumer_state.reconcile(state, 10)
+    assert state == ConsumerState(9, 10, 9, 10)
