@@ -148,4 +148,4 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path) -> None:
     )
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     assert outcome.returncode == 1
-    assert outcome.stderr == "headrace: --save needs pyarrow: pip install headrace[spark]\n"
+    assert outcome.stderr == "headrace: --save needs pyarrow: pip install 'headrace[spark]'\n"

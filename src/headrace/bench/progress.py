@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from headrace.bench.compare import Row
 from headrace.bench.servers import Server
 
-BAR_WIDTH = 30
-SHORTEST_BAR = 5
+SHORTEST_BAR, LONGEST_BAR = 8, 30
 
 
 class Bar:
@@ -30,10 +29,11 @@ class Bar:
     def __call__(self, share: float) -> None:
         if self._on_terminal:
             share = min(max(share, 0.0), 1.0)
-            width = min(BAR_WIDTH, _columns() - len(self._title) - len(" [] 100%"))
-            filled = round(share * max(width, 0))
-            bar = f" [{'#' * filled}{'.' * (width - filled)}]" if width >= SHORTEST_BAR else ""
-            _rewrite(f"{self._title}{bar} {share:4.0%}")
+            room = _columns() - len(" [] 100%")
+            width = min(max(room - len(self._title), SHORTEST_BAR), LONGEST_BAR)
+            filled = round(share * width)
+            bar = "#" * filled + "." * (width - filled)
+            _rewrite(f"{_cut(self._title, room - width)} [{bar}] {share:4.0%}")
 
     def __exit__(self, *_: object) -> None:
         if self._on_terminal:
@@ -66,10 +66,9 @@ def _columns() -> int:
     return shutil.get_terminal_size().columns - 1
 
 
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def _rewrite(text: str) -> None:
-    """Replace the line. What does not fit is cut off on the left of the last word, the percentage."""
-    room = _columns()
-    if len(text) > room:
-        beginning, _, last = text.rpartition(" ")
-        text = f"{beginning[: room - len(last) - 2]}… {last}"
-    print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    print(f"\r\033[K{_cut(text, _columns())}", end="", file=sys.stderr, flush=True)
