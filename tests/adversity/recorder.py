@@ -48,6 +48,8 @@ class Connection:
 
     def __init__(self, port: int, connect: bytes = CONNECT) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+        # A request is several small writes, which would wait for each other's acknowledgement by the kernel.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._stream = self.socket.makefile("rb")
         try:
             self.socket.sendall(connect)

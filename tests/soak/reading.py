@@ -36,7 +36,7 @@ def directly(connection: Connection, stream: str, state: dict[str, Any]) -> Iter
     """With direct gets of many messages: works for every retention."""
     inbox = _inbox()
     connection.send(b"SUB %b 3\r\n" % inbox)
-    following = state["first_seq"]
+    following = max(state["first_seq"], 1)  # 0: there has never been a message
     while following <= state["last_seq"]:
         body = json.dumps({"seq": following, "batch": BATCH}).encode()
         asked = b"PUB %b.DIRECT.GET.%b %b %d\r\n%b\r\n" % (

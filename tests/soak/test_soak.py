@@ -38,8 +38,8 @@ def soak(page: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_short_soak_finds_nothing_wrong(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    faults = ("--faults", "kill,SIGTERM,SIGSTOP,two kills")
-    with soak(page, "--minutes", "0.3", "--work", "2", *faults) as process:
+    faults = ("--faults", "kill,SIGSTOP,no descriptors,disk full")
+    with soak(page, "--minutes", "0.2", "--work", "2", *faults) as process:
         output, _ = process.communicate(timeout=SECONDS)
     print(output)
     assert process.returncode == 0, output
