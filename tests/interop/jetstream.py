@@ -43,6 +43,11 @@ def api(verb: str, body: Any = None, messages: int = 1, *, any_order: bool = Fal
     return expect(messages, pub(b"$JS.API." + verb.encode(), encode(body), REPLY), any_order=any_order)
 
 
+def until(verb: str, body: Any, *wanted: bytes) -> Step:
+    """Ask until the answer holds all of these: for what happens later, however busy the machine is."""
+    return Step("until", data=pub(b"$JS.API." + verb.encode(), encode(body), REPLY), wanted=wanted)
+
+
 def create(name: str, *, messages: int = 1, any_order: bool = False, **config: Any) -> Step:
     """Create a stream; without subjects it has none, as with mirrors."""
     return api(f"STREAM.CREATE.{name}", {"name": name, **config}, messages, any_order=any_order)

@@ -8,6 +8,7 @@ run side by side.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,6 +22,9 @@ from tests.interop.session import UNTIL_STATUS, Session, Step
 from tests.interop.tidy import delete_streams
 from tests.interop.wire import Wire
 from tests.servers import Server, ServerKind, running_server
+
+UNTIL_SECONDS = 50.0
+UNTIL_PAUSE_SECONDS = 0.02
 
 SYNCHRONISED = b"PONG\r\nPONG\r\n"
 
@@ -103,6 +107,19 @@ class _Play:
             wire.read_messages(step.messages)
         wire.synchronise()
 
+    def _until(self, step: Step, wire: Wire) -> None:
+        """How often it has to ask is not part of the transcript."""
+        deadline = time.monotonic() + UNTIL_SECONDS
+        while True:
+            wire.write(step.data)
+            wire.read_messages(1)
+            answer = wire.take()
+            if all(part in answer for part in step.wanted):
+                return
+            assert not wire.is_closed
+            assert time.monotonic() < deadline, f"no {step.wanted} in {answer!r}"
+            time.sleep(UNTIL_PAUSE_SECONDS)
+
     def _part(self, step: Step, wire: Wire) -> None:
         wire.is_left_alone = True
         wire.write(step.data)
@@ -129,6 +146,7 @@ _ACTIONS: dict[str, Callable[[_Play, Step, Wire], None]] = {
     "hang_up": _Play._hang_up,
     "stall": _Play._stall,
     "expect": _Play._expect,
+    "until": _Play._until,
 }
 
 

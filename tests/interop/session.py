@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall", "expect"]
+Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall", "expect", "until"]
 
 
 UNTIL_STATUS = -1
@@ -32,6 +32,7 @@ class Step:
     chunks: tuple[int, ...] = ()
     any_order: bool = False
     messages: int = 0  # that the connection has to receive before an `expect` is over
+    wanted: tuple[bytes, ...] = ()  # that the answer has to hold before an `until` is over
 
 
 @dataclass(frozen=True)

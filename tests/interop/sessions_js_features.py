@@ -18,6 +18,7 @@ from tests.interop.jetstream import (
     publish_all,
     pull,
     streams_session,
+    until,
     update,
 )
 from tests.interop.session import Session, quiet
@@ -111,7 +112,7 @@ TTL: list[Session] = [
         publish("s.h", Nats_TTL=""),
         api("STREAM.MSG.GET.S", {"seq": 1}),
         info("S", {"subjects_filter": ">"}),
-        *(quiet() for _ in range(18)),
+        until("STREAM.INFO.S", None, b'"first_seq":2'),
         info("S", {"subjects_filter": ">", "deleted_details": True}),
     ),
     streams_session(
@@ -121,10 +122,10 @@ TTL: list[Session] = [
             subjects=["s.*"],
             max_age=200 * MILLISECOND,
             allow_msg_ttl=True,
-            subject_delete_marker_ttl=10 * SECOND,
+            subject_delete_marker_ttl=3600 * SECOND,
         ),
         publish("s.a"),
-        *(quiet() for _ in range(6)),
+        until("STREAM.INFO.S", None, b'"first_seq":2', b'"last_seq":2'),
         info("S", {"subjects_filter": ">"}),
         api("STREAM.MSG.GET.S", {"last_by_subj": "s.a"}),
     ),
@@ -257,7 +258,7 @@ SCHEDULES: list[Session] = [
         "schedule_in_the_past_is_sent",
         create("S", subjects=["s.>"], allow_msg_schedules=True),
         publish("s.a", b"body", Nats_Schedule="@at 2020-01-01T00:00:00Z", Nats_Schedule_Target="s.b", A="b"),
-        *(quiet() for _ in range(10)),
+        until("STREAM.MSG.GET.S", {"last_by_subj": "s.b"}, b'"message"'),
         info("S", {"subjects_filter": ">"}),
         api("STREAM.MSG.GET.S", {"last_by_subj": "s.b"}),
     ),
