@@ -67,12 +67,11 @@ class ColumnsActor(Actor):
         """A range is complete: all that was acknowledged before is in it, but what the limit took."""
         wanted = [one for one, entry in self.ledger.entries.items() if entry.seq or entry.certain]
         try:
-            stored = await asyncio.to_thread(self._read_all)
+            stored, last = await asyncio.to_thread(self._read_all)
         except HeadraceError:
             self.counts["disturbed"] += 1
             return
         identities = {self.ledger.recognise_delivery(message) for message in stored}
-        last = stored[-1].seq if stored else 0
         for identity in wanted:
             entry = self.ledger.entries.get(identity)
             if entry is not None and identity not in identities and last - entry.after < MOST_MESSAGES:
@@ -81,11 +80,13 @@ class ColumnsActor(Actor):
             self.findings.add("skipped", f"{STREAM}: a range was out of order")
         self.counts["replays"] += 1
 
-    def _read_all(self) -> list[Stored]:
+    def _read_all(self) -> tuple[list[Stored], int]:
+        """And the last sequence afterwards: what comes meanwhile makes the limit take the first ones."""
         with Client.connect(f"nats://127.0.0.1:{self.port}", request_timeout=40) as client:
             info = client.stream_info(STREAM)
             batches = client.fetch_range(STREAM, max(1, info.first_seq), info.last_seq)
-            return [_stored(row) for batch in batches for row in batch.to_pylist()]
+            stored = [_stored(row) for batch in batches for row in batch.to_pylist()]
+            return stored, client.stream_info(STREAM).last_seq
 
 
 def _stored(row: dict[str, Any]) -> Stored:
