@@ -34,6 +34,7 @@ from headrace.engine.message cimport Message
 from headrace.engine.outboxes cimport *
 from headrace.engine.pace cimport Pace
 from headrace.engine.system cimport *
+from headrace.engine.wide_map cimport WideMap
 
 import os
 
@@ -100,7 +101,7 @@ cdef class Hub(Deliveries):
         link.hub = self
         link.owner = owner
         link.interest = interest
-        link.subscriptions = {}
+        link.subscriptions = WideMap()
         link.active_at = link.written_at = monotonic()
         self.links[fd] = link          # first: epoll has only a pointer to it
         event.events = EPOLLIN
