@@ -337,7 +337,7 @@ class Stream:
 
     # -- what it says of itself
 
-    def state(self, *, deleted: list[int] | None = None) -> StreamState:
+    def state(self, *, deleted: msgspec.Raw | None = None) -> StreamState:
         log = self.log
         return StreamState(
             messages=log.count,
@@ -348,7 +348,7 @@ class Stream:
             last_ts=format_time(log.last_time),
             num_subjects=log.num_subjects,
             num_deleted=log.num_deleted,
-            deleted=deleted or [],
+            deleted=deleted,
             consumer_count=len(self.consumers),
         )
 
