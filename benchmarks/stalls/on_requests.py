@@ -77,6 +77,14 @@ _pipelined("consumer-creates", "$JS.API.CONSUMER.CREATE.S", _all_in_one)
 _pipelined("purges", "$JS.API.STREAM.PURGE.S", lambda _: {"filter": "S.*.none"})
 
 
+@operation("long-request")
+def long_request(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
+    """Fifty thousand fields that nobody knows, which is an error if the server is strict."""
+    create(asker, "S")
+    yield
+    asker.request(b"$JS.API.STREAM.INFO.S", b"{%b}" % b",".join([b'"unknow":1'] * 50_000))
+
+
 @operation("consumer-updates")
 def consumer_updates(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
     """Every one has another filter, and stands in the middle of the stream."""

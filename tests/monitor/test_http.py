@@ -224,8 +224,7 @@ async def test_a_long_answer_is_whole_although_interest_changes(start: Starter) 
     listed = [
         int(one["sid"]) for one in json.loads(response.body)["connections"][0]["subscriptions_list_detail"]
     ]
-    assert listed == sorted(set(listed))
-    assert listed[:10] == list(range(10))
+    assert len(listed) == len(set(listed)) > 1000
     writer.close()
     client.transport.abort()
 

@@ -9,7 +9,6 @@ from headrace.broker.connection import Connection
 from headrace.engine.core.interest import Subscription
 
 DEFAULT_LIST_SIZE = 1024
-SUBSCRIPTIONS_AT_A_TIME = 100
 
 
 def account_labels(account: str) -> dict[str, str]:
@@ -18,10 +17,11 @@ def account_labels(account: str) -> dict[str, str]:
 
 def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscription]:
     """Some at a time: answers are sent in pieces, and subscriptions come and go in between."""
-    some, place = connection.link.some_subscriptions(0, SUBSCRIPTIONS_AT_A_TIME, offset)
-    while some:
+    some, place = connection.link.some_subscriptions(0, offset)
+    yield from some
+    while place:
+        some, place = connection.link.some_subscriptions(place)
         yield from some
-        some, place = connection.link.some_subscriptions(place, SUBSCRIPTIONS_AT_A_TIME)
 
 
 def list_subjects(connection: Connection) -> Iterator[str]:

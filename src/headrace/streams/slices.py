@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -41,6 +41,12 @@ STUCK_STEPS = 1000
 
 Step = Callable[[], bool]
 """Does a part, and says whether that was the last."""
+_END = object()
+
+
+def steps_of(work: Iterator[object]) -> Step:
+    """Each goes on to the next `yield`."""
+    return lambda: next(work, _END) is _END
 
 
 class StuckError(RuntimeError):

@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,7 +36,16 @@ from headrace.streams.ingest.decisions import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import STEP_RECORDS, Background, StuckError, remove_in_slices
+from headrace.streams.slices import (
+    STEP_RECORDS,
+    Background,
+    Step,
+    StuckError,
+    in_slices,
+    remove_in_slices,
+    steps_of,
+    wait_in_line,
+)
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
@@ -276,15 +285,18 @@ class Stream:
         self.later(self._tell_of_purge)
 
     def _tell_of_purge(self) -> None:
-        for consumer in list(self.consumers.values()):
-            consumer.on_purge()
+        wait_in_line(self._forgetting_purged())
+
+    def _forgetting_purged(self) -> Step:
+        consumers = list(self.consumers.values())
+        return steps_of(chain.from_iterable(consumer.on_purge() for consumer in consumers))
 
     async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
         """How many messages were removed, of those that were there when it began. Raises ApiError."""
         try:
             return await purge(self.log, subject=subject, seq=seq, keep=keep)
         finally:
-            self._tell_of_purge()
+            await in_slices(self._forgetting_purged())
 
     async def committed(self) -> None:
         """Wait until all that was changed so far is on disk. Raises ApiError if it cannot be."""
@@ -325,7 +337,7 @@ class Stream:
 
     # -- what it says of itself
 
-    def state(self, *, deleted: list[int] | None = None) -> StreamState:
+    def state(self, *, deleted: msgspec.Raw | None = None) -> StreamState:
         log = self.log
         return StreamState(
             messages=log.count,
@@ -336,7 +348,7 @@ class Stream:
             last_ts=format_time(log.last_time),
             num_subjects=log.num_subjects,
             num_deleted=log.num_deleted,
-            deleted=deleted or [],
+            deleted=deleted,
             consumer_count=len(self.consumers),
         )
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -234,3 +235,33 @@ def test_many_ids_are_remembered_and_forgotten_in_the_order_of_time(bench: Bench
     assert stream.sink.remembered == 0
     stream.sink.remember(b"id-1", 7, now)
     assert stream.sink.find(b"id-1") == 7
+
+
+@pytest.mark.parametrize("stream", ["memory"], indirect=True)
+def test_ids_that_come_and_go_are_those_of_a_model(bench: Bench, stream: Stream) -> None:
+    """Their number rises and falls by a factor of a thousand, and the same ids come again."""
+    random = Random(7)
+    step = 1000 * 10**9  # so long that the time which the test takes changes nothing
+    start = time.time_ns() - 1000 * step
+    stream.sink.duplicate_window = 2000 * step
+    known: dict[bytes, tuple[int, int]] = {}
+    tick = seq = horizon = 0
+    for most in (10, 3000, 5, 20_000, 100, 1, 9000):
+        for _ in range(40):
+            tick += 1
+            for _ in range(random.randint(0, most // 10)):
+                seq += 1
+                msg_id = b"%d" % random.randrange(3 * most)
+                if msg_id not in known:
+                    known[msg_id] = seq, tick
+                    stream.sink.remember(msg_id, seq, start + tick * step)
+            horizon = max(horizon, tick - random.randint(0, 20))
+            stream.sink.duplicate_window = time.time_ns() - (start + horizon * step + step // 2)
+            known = {msg_id: at for msg_id, at in known.items() if at[1] > horizon}
+            for number in random.choices(range(3 * most), k=100):
+                msg_id = b"%d" % number
+                assert stream.sink.find(msg_id) == known.get(msg_id, (0, 0))[0]
+        if random.random() < 0.5:
+            assert stream.sink.remembered == len(known)
+    assert all(stream.sink.find(msg_id) == seq for msg_id, (seq, _) in known.items())
+    assert stream.sink.remembered == len(known)

@@ -95,9 +95,7 @@ def check_time(data: bytes) -> None:
         return
     assert parse_time(normalise_time(text)) == time
     written = parse_time(format_time(time))
-    if (
-        0 <= time <= LAST_TIME_NANOSECONDS
-    ):  # what no year of four digits has is written as one that has
+    if 0 <= time <= LAST_TIME_NANOSECONDS:  # what no year of four digits has is written as one that has
         assert written == time
 
 

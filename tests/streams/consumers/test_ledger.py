@@ -49,6 +49,26 @@ def test_acknowledging_all_takes_everything_before() -> None:
     assert list(ledger.pending) == [4]
 
 
+def test_acknowledging_all_can_be_done_in_parts() -> None:
+    """After each part the floor is where it would be if that had been all."""
+    ledger = Ledger({})
+    deliver(ledger, [10, 20, 30, 40, 50])
+    assert ledger.acknowledge_up_to(40, 4, 2) == [10, 20]
+    assert ledger.floor == (2, 20)
+    assert ledger.acknowledge_up_to(40, 4, 2) == [30, 40]
+    assert ledger.floor == (4, 40)
+    assert ledger.acknowledge_up_to(40, 4, 2) == []
+    assert (ledger.floor, list(ledger.pending)) == ((4, 40), [50])
+
+
+def test_what_is_not_in_order_is_acknowledged_at_once() -> None:
+    ledger = Ledger({})
+    deliver(ledger, [10, 20, 30, 40])
+    ledger.renew(10, 9)
+    assert sorted(ledger.acknowledge_up_to(30, 3, 2)) == [10, 20, 30]
+    assert ledger.floor == (3, 30)
+
+
 def test_a_renewed_message_goes_to_the_end_of_the_time_order() -> None:
     ledger = Ledger({})
     deliver(ledger, [1, 2], time=5)

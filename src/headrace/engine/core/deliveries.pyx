@@ -321,7 +321,7 @@ cdef class Deliveries(Outboxes):
                 continue         # its link has been closed since, and may be gone
             receiver = <Link> subscription.receiver
             receiver.interest.remove(subscription)
-            receiver.subscriptions.pop(subscription.sid, None)
+            del receiver.subscriptions[subscription.sid]
         self.expired.clear()
         return 0
 

@@ -34,6 +34,7 @@ from headrace.engine.core.message cimport Message
 from headrace.engine.core.outboxes cimport *
 from headrace.engine.core.pace cimport Pace
 from headrace.engine.core.system cimport *
+from headrace.engine.core.wide_map cimport WideMap
 
 import os
 
@@ -100,7 +101,7 @@ cdef class Hub(Deliveries):
         link.hub = self
         link.owner = owner
         link.interest = interest
-        link.subscriptions = {}
+        link.subscriptions = WideMap()
         link.active_at = link.written_at = monotonic()
         self.links[fd] = link          # first: epoll has only a pointer to it
         event.events = EPOLLIN

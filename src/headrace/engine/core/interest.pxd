@@ -2,6 +2,8 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from headrace.engine.core.wide_map cimport WideMap
+
 cdef class Subscription:
     """One SUB of one receiver. The receiver owns it; the trie keeps the receiver, the routes only borrow it."""
     cdef void *receiver            # the Link that gets the messages (borrowed: the trie keeps it while this is in it)
@@ -10,7 +12,7 @@ cdef class Subscription:
     cdef readonly bytes sid
     cdef readonly long long delivered
     cdef readonly long long maximum    # messages after which it ends by itself; 0: never
-    cdef tuple queue_key           # of its queue group in queue_places
+    cdef bytes queue_key           # of its queue group in queue_places; not a tuple, which the collector would walk through
     cdef Node *node                # where it hangs in the trie; NULL when it is not in it
     cdef uint32_t position         # in its list there
 
@@ -81,7 +83,7 @@ cdef class Interest:
     cdef readonly uint64_t cache_hits
     cdef readonly dict watched     # literal subject -> what is called when somebody (un)subscribes exactly to it
     cdef dict receivers            # receiver -> how many of its subscriptions are here: it must not be freed before them
-    cdef dict queue_places         # (node, queue name) -> which of the node's queue groups it is
+    cdef WideMap queue_places      # address of the node + queue name -> which of the node's queue groups it is
     # scratch of the match that is under way
     cdef SubscriptionList found
     cdef list found_queues         # [name, address of the QueueGroup, ...] of this match

@@ -36,6 +36,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.core.filters cimport matches_pattern
 from headrace.engine.core.hashing cimport hash_of
+from headrace.engine.core.wide_map cimport WideMap
 
 import os
 
@@ -199,7 +200,7 @@ cdef class Interest:
         self.root = new_node(NULL, b'', 0)
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
         self.found_queues = []
-        self.queue_places = {}
+        self.queue_places = WideMap()
         self.receivers = {}
         self.watched = {}
 
@@ -265,8 +266,10 @@ cdef class Interest:
             if subscription.queue is None:
                 attach(&node.plain, subscription)
             else:
-                subscription.queue_key = (<size_t> node, subscription.queue)
-                place = self.queue_places.setdefault(subscription.queue_key, node.queue_count)
+                subscription.queue_key = (<char *> &node)[:sizeof(node)] + subscription.queue
+                place = self.queue_places.get(subscription.queue_key)
+                if place is None:
+                    place = self.queue_places[subscription.queue_key] = node.queue_count
                 if place == node.queue_count:
                     add_queue(node, subscription)
                 else:

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.core.interest cimport Interest, Subscription
 from headrace.engine.core.message cimport Message
+from headrace.engine.core.wide_map cimport WideMap
 
 cdef enum:
     ARENA_SIZE = 1048576
@@ -59,13 +60,14 @@ cdef class Link:
     cdef uint64_t blocked_in       # the window in which it became full
     cdef Outboxes hub
     cdef Interest interest
-    cdef readonly dict subscriptions       # sid -> Subscription
+    cdef readonly WideMap subscriptions    # sid -> Subscription
     cdef readonly object owner             # the decider: see Hub for what it is called with
     cdef readonly object close_reason
     cdef list waiters                      # called once its outbox is empty
     cdef void *next_closing                # the Link that was closed after this one, in this tick (borrowed)
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1
+    cdef int _unsubscribe_any(self) except -1
 
 
 cdef class Outboxes:

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from typing import Literal, Protocol, final
 
 from headrace.engine.core.interest import Subscription
@@ -21,7 +22,7 @@ class Link:
     in_bytes: int
     out_msgs: int
     out_bytes: int
-    subscriptions: dict[bytes, Subscription]
+    subscriptions: Collection[bytes]
     owner: Owner
     close_reason: str | None
     @property
@@ -43,8 +44,6 @@ class Link:
     def close(self, reason: str) -> None: ...
     def subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
     def unsubscribe(self, sid: bytes, maximum: int) -> None: ...
-    def some_subscriptions(
-        self, place: int, most: int, skipped: int = 0
-    ) -> tuple[list[Subscription], int]: ...
+    def some_subscriptions(self, place: int, skipped: int = 0) -> tuple[list[Subscription], int]: ...
     def unsubscribe_all(self) -> None: ...
     def unsubscribe_some(self) -> None: ...

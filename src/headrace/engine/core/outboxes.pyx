@@ -26,11 +26,9 @@ its publishers are stalled for STALL_SECONDS after every STALL_BYTES, which is n
 receiver a last chance to catch up.
 """
 
-from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.core.interest cimport Interest, Subscription
@@ -150,42 +148,38 @@ cdef class Link:
             self.interest.remove(subscription)
             del self.subscriptions[sid]
 
-    def some_subscriptions(self, Py_ssize_t place, Py_ssize_t most, Py_ssize_t skipped=0):
-        """(at most `most` of them behind a place, the place to go on from). Begin at 0; at the end there are none.
+    def some_subscriptions(self, uint64_t place, Py_ssize_t skipped=0):
+        """(some of them from a place on, the place to go on from). Begin at 0; after the last ones it is 0 again.
 
-        A million of them need not be copied in one piece. What comes and goes meanwhile may be among them, or not.
+        The first `skipped` of them are left out. A million of them need not be copied in one piece. What comes and
+        goes meanwhile may be among them, or not.
         """
-        cdef list found = []
-        cdef PyObject *value
-        while len(found) < most and PyDict_Next(self.subscriptions, &place, NULL, &value):
-            if skipped:
-                skipped -= 1
-            else:
-                found.append(<Subscription> value)
-        return found, place
+        return self.subscriptions.some_values(place, skipped)
 
     cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
         raise NotImplementedError
 
-    def unsubscribe_all(self):
+    cdef int _unsubscribe_any(self) except -1:
         cdef Subscription subscription
-        for subscription in self.subscriptions.values():
+        sid, subscription = self.subscriptions.take_any()
+        try:
             self.interest.remove(subscription)
-        self.subscriptions.clear()
+        finally:
+            if subscription.node != NULL:
+                self.subscriptions[sid] = subscription           # the trie has only a pointer to it
+        return 0
+
+    def unsubscribe_all(self):
+        while self.subscriptions.count:
+            self._unsubscribe_any()
 
     def unsubscribe_some(self):
         """Of a closed link, which gets nothing any more: the others of very many when everybody has had a turn."""
-        cdef Subscription subscription
         cdef int k
         for k in range(MOST_UNSUBSCRIBED):
-            if not self.subscriptions:
+            if self.subscriptions.count == 0:
                 return
-            sid, subscription = self.subscriptions.popitem()
-            try:
-                self.interest.remove(subscription)
-            finally:
-                if subscription.node != NULL:
-                    self.subscriptions[sid] = subscription       # the trie has only a pointer to it
+            self._unsubscribe_any()
         self.hub.deferred.append(self.unsubscribe_some)    # which also keeps the link, as long as routes lead to it
 
 

@@ -1,8 +1,8 @@
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import final
 
 from headrace.engine.core.hub import Hub
-from headrace.engine.core.interest import Interest, Subscription
+from headrace.engine.core.interest import Interest
 
 Ack = tuple[int, int, int, bytes, bytes]
 
@@ -25,7 +25,7 @@ class InboxMessage:
     ) -> None: ...
 
 class Sink:
-    subscriptions: dict[bytes, Subscription]
+    subscriptions: Collection[bytes]
     def subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
     def unsubscribe(self, sid: bytes, maximum: int) -> None: ...
     def unsubscribe_all(self) -> None: ...

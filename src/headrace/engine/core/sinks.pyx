@@ -11,6 +11,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from headrace.engine.core.interest cimport Interest, Subscription
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.outboxes cimport Link, Outboxes, CONNECTED, SINK
+from headrace.engine.core.wide_map cimport WideMap
 
 cdef Py_ssize_t MESSAGES_AT_A_TIME = 256
 cdef int ACK_TOKENS = 5              # deliveries, stream sequence, consumer sequence, time, pending
@@ -24,7 +25,7 @@ cdef class Sink(Link):
         self.flags = SINK | CONNECTED
         self.hub = hub
         self.interest = interest
-        self.subscriptions = {}
+        self.subscriptions = WideMap()
 
     cdef int note(self) except -1:
         if not self.noted:

@@ -2,29 +2,42 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+DEF BLOCK_IDS = 64
+
 cdef struct Remembered:
+    Remembered *next               # in the same bucket
     uint64_t hash
-    uint64_t seq                   # 0: forgotten before its time
+    uint64_t seq
     int64_t time
 
+cdef struct Block:                 # of ids, in the order of time
+    Block *older
+    Block *newer
+    uint32_t first                 # those before it are forgotten
+    uint32_t end                   # one behind the last
+    Remembered ids[BLOCK_IDS]
+
 cdef class MessageIds:
-    cdef Remembered *ring          # in the order of time
-    cdef uint64_t ring_mask
-    cdef uint64_t oldest           # runs on; & ring_mask is the place
-    cdef uint64_t newest           # one behind the last
-    cdef uint32_t *table           # 1 + the place in the ring, by hash; 0: free
-    cdef uint64_t table_mask
+    cdef Block *oldest
+    cdef Block *newest
+    cdef Remembered ***segments    # the buckets, SEGMENT_BUCKETS in each
+    cdef uint64_t segment_capacity
+    cdef uint64_t buckets
+    cdef uint64_t rounded          # the largest power of two that is not above `buckets`
+    cdef int64_t horizon           # what is not younger is not found any more
     cdef uint64_t seed
     cdef readonly uint64_t count
 
     cdef uint64_t hash(self, const char *text, Py_ssize_t length) noexcept
-    cdef uint64_t find(self, uint64_t hashed, uint64_t *place) noexcept
+    cdef Remembered *find(self, uint64_t hashed, Remembered *after) noexcept
+    cdef int reserve(self) except -1
     cdef int add(self, uint64_t hashed, uint64_t seq, int64_t time) except -1
-    cdef void forget(self, uint64_t place) noexcept
-    cdef void forget_before(self, int64_t time) noexcept
+    cdef bint forget_before(self, int64_t time) noexcept
     cdef void forget_after(self, uint64_t seq) noexcept
     cdef void clear(self) noexcept
-    cdef int _grow(self) except -1
-    cdef void _enter(self, uint64_t position) noexcept
-    cdef void _leave(self, uint64_t position) noexcept
-    cdef void _unlink(self, uint64_t hole) noexcept
+    cdef Remembered **_bucket(self, uint64_t number) noexcept
+    cdef Remembered **_bucket_of(self, uint64_t hashed) noexcept
+    cdef bint _has_room_for_bucket(self) noexcept
+    cdef void _split(self) noexcept
+    cdef void _merge(self) noexcept
+    cdef void _unlink(self, Remembered *entry) noexcept

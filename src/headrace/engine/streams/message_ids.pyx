@@ -1,20 +1,32 @@
 """The ids of the messages of the last minutes, so that a message that is sent again is not stored again.
 
 A stream that takes 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
-of 64 bits here, beside the sequence and the time of its message: 24 bytes in a ring that is in the order of time, and
-8 bytes in a table that finds it. The id itself stands in the headers of the message, where whoever finds a hash
-compares it (stream_sink.pyx).
+of 64 bits here, beside the sequence and the time of its message. The id itself stands in the headers of the message,
+where whoever finds a hash compares it (stream_sink.pyx).
+
+    blocks    64 ids each, in the order of time: new ones go to the last block, and a block that is too old is freed
+    buckets   the ids by hash, each bucket a list, one id per bucket on average; together 40 bytes for an id
+
+Nothing is ever done to all ids at once, as nobody is served meanwhile: making a table of a million anew takes 30 ms.
+The table is a linear hash table (W. Litwin, 1980), which grows by one bucket for an id that is added:
+
+    0 1 2 3 4 5       6 buckets: `rounded` is 4. An id belongs to the bucket of the last 3 bits of its hash if there is
+            ^ ^       one, else to that of the last 2. The next bucket, 6, takes over a part of bucket 2, and no other
+                      bucket is concerned.
+
+Likewise a call forgets only a few of the ids that are too old. The others are not found any more.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 
 from headrace.engine.core.hashing cimport hash_of
 
 import os
 
-cdef uint64_t FIRST_RING = 16
-cdef uint64_t LARGEST_RING = 1 << 31
+DEF BLOCK_IDS = 64
+DEF SEGMENT_BUCKETS = 256
+DEF FORGOTTEN_AT_ONCE = 4            # more than the one that is added meanwhile
 
 
 cdef class MessageIds:
@@ -22,128 +34,176 @@ cdef class MessageIds:
         self.seed = int.from_bytes(os.urandom(8), 'little')
 
     def __dealloc__(self):
-        free(self.ring)
-        free(self.table)
+        self.clear()
 
     cdef uint64_t hash(self, const char *text, Py_ssize_t length) noexcept:
         return hash_of(text, length, self.seed)
 
-    cdef uint64_t find(self, uint64_t hashed, uint64_t *place) noexcept:
-        """The sequence of a message with this hash, looked for from `place` of the table on; 0: none (any more).
-
-        Start with place 0. Afterwards it says where to go on, and what to give to `forget`, plus one.
-        """
+    cdef Remembered *find(self, uint64_t hashed, Remembered *after) noexcept:
+        """A message with this hash; the next one `after` one that was found, if that is not NULL. NULL: none."""
         cdef Remembered *entry
-        cdef uint64_t at
         if self.count == 0:
-            return 0
-        at = place[0] & self.table_mask if place[0] else hashed & self.table_mask
-        while self.table[at]:
-            entry = &self.ring[self.table[at] - 1]
-            at += 1
-            place[0] = at
-            at &= self.table_mask
-            if entry.hash == hashed:
-                return entry.seq
+            return NULL
+        entry = self._bucket_of(hashed)[0] if after == NULL else after.next
+        while entry != NULL and (entry.hash != hashed or entry.time <= self.horizon):
+            entry = entry.next
+        return entry
+
+    cdef int reserve(self) except -1:
+        """Get the memory that the next `add` needs."""
+        cdef Block *block
+        if self.buckets == 0:
+            if not self._has_room_for_bucket():
+                raise MemoryError
+            self.buckets = self.rounded = 1
+        if self.newest == NULL or self.newest.end == BLOCK_IDS:
+            block = <Block *> malloc(sizeof(Block))
+            if block == NULL:
+                raise MemoryError
+            block.first = block.end = 0
+            block.newer = NULL
+            block.older = self.newest
+            if self.newest == NULL:
+                self.oldest = block
+            else:
+                self.newest.newer = block
+            self.newest = block
         return 0
 
     cdef int add(self, uint64_t hashed, uint64_t seq, int64_t time) except -1:
         cdef Remembered *entry
-        if self.ring == NULL or self.newest - self.oldest > self.ring_mask:
-            self._grow()
-        entry = &self.ring[self.newest & self.ring_mask]
+        cdef Remembered **bucket
+        self.reserve()
+        entry = &self.newest.ids[self.newest.end]
+        bucket = self._bucket_of(hashed)
         entry.hash = hashed
         entry.seq = seq
         entry.time = time
-        self._enter(self.newest)
-        self.newest += 1
+        entry.next = bucket[0]
+        bucket[0] = entry
+        self.newest.end += 1
         self.count += 1
+        if self.count > self.buckets and self._has_room_for_bucket():      # without memory the lists get longer
+            self._split()
         return 0
 
-    cdef void forget(self, uint64_t place) noexcept:
-        """`place`: what `find` left, for the entry that it found."""
-        cdef uint64_t at = (place - 1) & self.table_mask
-        self.ring[self.table[at] - 1].seq = 0
-        self._unlink(at)
-        self.count -= 1
-
-    cdef void forget_before(self, int64_t time) noexcept:
-        """Forget what is not younger than this."""
-        while self.oldest != self.newest and self.ring[self.oldest & self.ring_mask].time <= time:
-            self._leave(self.oldest)
-            self.oldest += 1
-        if self.oldest == self.newest and self.ring_mask >= 4096:
-            self.clear()
+    cdef bint forget_before(self, int64_t time) noexcept:
+        """Forget what is not younger than this. Whether some of it still takes memory."""
+        cdef Block *block
+        cdef int k
+        self.horizon = time
+        for k in range(FORGOTTEN_AT_ONCE):
+            block = self.oldest
+            if block == NULL or block.first == block.end or block.ids[block.first].time > time:
+                return False
+            self._unlink(&block.ids[block.first])
+            block.first += 1
+            if block.first == block.end:
+                self.oldest = block.newer
+                if block.newer == NULL:
+                    self.newest = NULL
+                else:
+                    block.newer.older = NULL
+                free(block)
+        return True
 
     cdef void forget_after(self, uint64_t seq) noexcept:
         """Forget the messages above a sequence: they are not stored after all."""
-        while self.oldest != self.newest and (self.ring[(self.newest - 1) & self.ring_mask].seq > seq
-                                              or self.ring[(self.newest - 1) & self.ring_mask].seq == 0):
-            self.newest -= 1
-            self._leave(self.newest)
+        cdef Block *block = self.newest
+        while block != NULL:
+            while block.first != block.end:
+                if block.ids[block.end - 1].seq <= seq:
+                    return
+                self._unlink(&block.ids[block.end - 1])
+                block.end -= 1
+            self.newest = block.older
+            if block.older == NULL:
+                self.oldest = NULL
+            else:
+                block.older.newer = NULL
+            free(block)
+            block = self.newest
 
     cdef void clear(self) noexcept:
-        free(self.ring)
-        free(self.table)
-        self.ring = NULL
-        self.table = NULL
-        self.ring_mask = self.table_mask = self.oldest = self.newest = self.count = 0
+        cdef Block *block
+        cdef uint64_t k
+        while self.oldest != NULL:
+            block = self.oldest
+            self.oldest = block.newer
+            free(block)
+        for k in range((self.buckets + SEGMENT_BUCKETS - 1) // SEGMENT_BUCKETS):
+            free(self.segments[k])
+        free(self.segments)
+        self.newest = NULL
+        self.segments = NULL
+        self.segment_capacity = self.buckets = self.rounded = self.count = 0
 
-    cdef int _grow(self) except -1:
-        """Twice the room, in the same order; the table is made anew."""
-        cdef uint64_t size = 2 * (self.ring_mask + 1) if self.ring != NULL else FIRST_RING
-        cdef uint64_t held = self.newest - self.oldest, k
-        cdef Remembered *ring = NULL
-        cdef uint32_t *table = NULL
-        if size <= LARGEST_RING:
-            ring = <Remembered *> malloc(size * sizeof(Remembered))
-            table = <uint32_t *> calloc(2 * size, sizeof(uint32_t))
-        if ring == NULL or table == NULL:
-            free(ring)
-            free(table)
-            raise MemoryError
-        for k in range(held):
-            ring[k] = self.ring[(self.oldest + k) & self.ring_mask]
-        free(self.ring)
-        free(self.table)
-        self.ring = ring
-        self.table = table
-        self.ring_mask = size - 1
-        self.table_mask = 2 * size - 1
-        self.oldest = 0
-        self.newest = held
-        for k in range(held):
-            if ring[k].seq:
-                self._enter(k)
-        return 0
+    # -- the table ----------------------------------------------------------------------------------------------
 
-    cdef void _enter(self, uint64_t position) noexcept:
-        cdef uint64_t at = self.ring[position & self.ring_mask].hash & self.table_mask
-        while self.table[at]:
-            at = (at + 1) & self.table_mask
-        self.table[at] = <uint32_t> ((position & self.ring_mask) + 1)
+    cdef Remembered **_bucket(self, uint64_t number) noexcept:
+        return &self.segments[number // SEGMENT_BUCKETS][number % SEGMENT_BUCKETS]
 
-    cdef void _leave(self, uint64_t position) noexcept:
-        """Take an entry that is about to be dropped out of the table, unless it was forgotten before."""
-        cdef uint32_t wanted = <uint32_t> ((position & self.ring_mask) + 1)
-        cdef uint64_t at = self.ring[position & self.ring_mask].hash & self.table_mask
-        if self.ring[position & self.ring_mask].seq == 0:
-            return
-        while self.table[at] != wanted:
-            at = (at + 1) & self.table_mask
-        self._unlink(at)
+    cdef Remembered **_bucket_of(self, uint64_t hashed) noexcept:
+        cdef uint64_t number = hashed & (2 * self.rounded - 1)
+        return self._bucket(number if number < self.buckets else number - self.rounded)
+
+    cdef bint _has_room_for_bucket(self) noexcept:
+        """Make room for one more bucket. False when there is no memory."""
+        cdef uint64_t segment = self.buckets // SEGMENT_BUCKETS
+        cdef uint64_t capacity
+        cdef void *grown
+        if self.buckets % SEGMENT_BUCKETS:
+            return True
+        if segment == self.segment_capacity:
+            capacity = 2 * self.segment_capacity if self.segment_capacity else 1
+            grown = realloc(self.segments, capacity * sizeof(Remembered **))
+            if grown == NULL:
+                return False
+            self.segments = <Remembered ***> grown
+            self.segment_capacity = capacity
+        self.segments[segment] = <Remembered **> calloc(SEGMENT_BUCKETS, sizeof(Remembered *))
+        return self.segments[segment] != NULL
+
+    cdef void _split(self) noexcept:
+        """One more bucket, for which there is room: it takes what is its own from another one."""
+        cdef Remembered **link = self._bucket(self.buckets - self.rounded)
+        cdef Remembered **added = self._bucket(self.buckets)
+        cdef Remembered *entry
+        while link[0] != NULL:
+            entry = link[0]
+            if entry.hash & (2 * self.rounded - 1) == self.buckets:
+                link[0] = entry.next
+                entry.next = added[0]
+                added[0] = entry
+            else:
+                link = &entry.next
+        self.buckets += 1
+        if self.buckets == 2 * self.rounded:
+            self.rounded = self.buckets
+
+    cdef void _merge(self) noexcept:
+        """The last bucket goes where it came from. There are more than one."""
+        cdef Remembered **taken
+        cdef Remembered **link
+        self.buckets -= 1
+        if self.buckets < self.rounded:
+            self.rounded //= 2
+        taken = self._bucket(self.buckets)
+        link = self._bucket(self.buckets - self.rounded)
+        while link[0] != NULL:
+            link = &link[0].next
+        link[0] = taken[0]
+        taken[0] = NULL
+        if self.buckets % SEGMENT_BUCKETS == 0:
+            free(self.segments[self.buckets // SEGMENT_BUCKETS])
+
+    cdef void _unlink(self, Remembered *entry) noexcept:
+        cdef Remembered **link = self._bucket_of(entry.hash)
+        cdef int k
+        while link[0] != entry:
+            link = &link[0].next
+        link[0] = entry.next
         self.count -= 1
-
-    cdef void _unlink(self, uint64_t hole) noexcept:
-        """Delete from the table by moving later entries of the run back, so that no tombstones pile up."""
-        cdef uint64_t at = hole, home
-        while True:
-            at = (at + 1) & self.table_mask
-            if self.table[at] == 0:
-                break
-            home = self.ring[self.table[at] - 1].hash & self.table_mask
-            # An entry may move to the hole unless its home lies between the hole and where it stands.
-            if ((at - home) & self.table_mask) >= ((at - hole) & self.table_mask):
-                self.table[hole] = self.table[at]
-                hole = at
-        self.table[hole] = 0
+        for k in range(2):                       # there were at most as many buckets as ids: so none are left over
+            if self.buckets > 1 and self.buckets > 2 * self.count:
+                self._merge()

@@ -21,7 +21,7 @@ from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest, Subscription
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
-from headrace.engine.streams.message_ids cimport MessageIds
+from headrace.engine.streams.message_ids cimport MessageIds, Remembered
 from headrace.engine.core.outboxes cimport Link
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.core.system cimport *
@@ -185,6 +185,8 @@ cdef class StreamSink(Sink):
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
                     return self._taken()
         self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
+        if kind == IDENTIFIED:
+            self.ids.reserve()                                           # and remembered
         seq = self.log.store(message.subject, message.subject_length, message.payload,
                              <uint32_t> message.header_length, message.size, now)
         if seq == 0:
@@ -311,25 +313,26 @@ cdef class StreamSink(Sink):
         """How many ids are in the window."""
         if self.unread:
             self._read_ids(ALL_OF_THEM)
-        self.ids.forget_before(wall_clock() - self.duplicate_window)
+        while self.ids.forget_before(wall_clock() - self.duplicate_window):
+            pass
         return self.ids.count
 
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0:
         """The sequence of the message with this id; 0: there is none."""
-        cdef uint64_t place = 0, seq
+        cdef Remembered *entry = NULL
         cdef Record record
         cdef const char *value
         cdef Py_ssize_t value_length
         while True:
-            seq = self.ids.find(hashed, &place)
-            if seq == 0:
+            entry = self.ids.find(hashed, entry)
+            if entry == NULL:
                 return 0
             # The hash alone would do in all but one of 10^12 cases. What was deleted since has to do with it.
-            if not self.log.read(self.window, seq, &record):
-                return seq
+            if not self.log.read(self.window, entry.seq, &record):
+                return entry.seq
             value = find_msg_id(record.headers, record.header_length, &value_length)
             if value != NULL and value_length == length and memcmp(value, msg_id, length) == 0:
-                return seq
+                return entry.seq
 
     # -- at the end of the tick ---------------------------------------------------------------------------------------
 

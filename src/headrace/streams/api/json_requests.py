@@ -9,9 +9,8 @@ annotations of wire_types.
 from __future__ import annotations
 
 import json
-import types
 from functools import cache
-from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from headrace.streams.api.json_syntax import explain
 from headrace.streams.api.wire_types import Choice, Moment, Number
@@ -26,9 +25,13 @@ Path = tuple[str | int, ...]
 class WrittenNumber(str):
     """A number as it was written."""
 
+    __slots__ = ()
+
 
 class Pairs(list[tuple[str, Any]]):
     """An object, with the order and the repetitions of its keys."""
+
+    __slots__ = ()
 
 
 def decode(body: bytes, kind: type[WireType], *, strict: bool = True) -> WireType:
@@ -79,8 +82,34 @@ def _fields(kind: type[Wire]) -> dict[str, tuple[str, Any]]:
     return {name.lower(): (name, hints[name]) for name in kind.__struct_fields__}
 
 
+class _Shape(NamedTuple):
+    """Of an annotation: taken apart once, as a request may have very many values."""
+
+    kind: Any
+    rule: Any
+    is_optional: bool
+    is_list: bool
+    is_map: bool
+    is_struct: bool
+    item: Any
+
+
+@cache
+def _shape(kind: Any) -> _Shape:
+    rule: Any = None
+    is_optional = type(None) in get_args(kind)
+    if is_optional:
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Annotated:
+        kind, rule = get_args(kind)[:2]
+    is_list, is_map = get_origin(kind) is list, get_origin(kind) is dict
+    is_struct = isinstance(kind, type) and issubclass(kind, Wire)
+    item = get_args(kind)[-1] if is_list or is_map else None
+    return _Shape(kind, rule, is_optional, is_list, is_map, is_struct, item)
+
+
 class _Binder:
-    """Lays values over structs; remembers the first complaint and goes on, as Go does."""
+    """Lays values over structs until something is wrong: Go goes on, but reports the first complaint."""
 
     def __init__(self, root: str, strict: bool) -> None:
         self.root = root
@@ -107,34 +136,33 @@ class _Binder:
     def bind_struct(self, pairs: Pairs, target: Wire, path: Path) -> None:
         fields = _fields(type(target))
         for key, value in pairs:
+            if self.complaint:
+                return
             name, kind = fields.get(key.lower(), ("", None))
             if not name:
-                if self.strict and not self.complaint:
+                if self.strict:
                     self.complain(f"json: unknown field {json.dumps(key, ensure_ascii=False)}")
                 continue
             setattr(target, name, self.bind(value, kind, getattr(target, name), (*path, name)))
 
     def bind(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
         """The value as that type; the old one where it does not fit."""
-        rule: Any = None
-        if get_origin(kind) is types.UnionType or type(None) in get_args(kind):
-            if value is None:
-                return None
-            kind = next(part for part in get_args(kind) if part is not type(None))
-        if get_origin(kind) is Annotated:
-            kind, rule = get_args(kind)[:2]
+        shape = _shape(kind)
+        kind, rule = shape.kind, shape.rule
+        if value is None and shape.is_optional:
+            return None
         if isinstance(rule, Choice):
             return self.bind_choice(value, rule, old)
         if isinstance(rule, Moment):
             return self.bind_moment(value, old, path)
         if value is None:
-            return [] if get_origin(kind) is list else {} if get_origin(kind) is dict else old
-        if isinstance(kind, type) and issubclass(kind, Wire):
+            return [] if shape.is_list else {} if shape.is_map else old
+        if shape.is_struct:
             return self.bind_nested(value, kind, old, path)
-        if get_origin(kind) is list:
-            return self.bind_list(value, kind, old, path)
-        if get_origin(kind) is dict:
-            return self.bind_map(value, kind, old, path)
+        if shape.is_list:
+            return self.bind_list(value, shape, old, path)
+        if shape.is_map:
+            return self.bind_map(value, shape, old, path)
         return self.bind_scalar(value, kind, rule, old, path)
 
     def bind_nested(self, value: Any, kind: type[Wire], old: Any, path: Path) -> Any:
@@ -145,18 +173,22 @@ class _Binder:
         self.bind_struct(value, target, path)
         return target
 
-    def bind_list(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
+    def bind_list(self, value: Any, shape: _Shape, old: Any, path: Path) -> Any:
         if isinstance(value, Pairs) or not isinstance(value, list):
-            self.mismatch(_describe(value), path, _go_type(kind))
+            self.mismatch(_describe(value), path, _go_type(shape.kind))
             return old
-        (item,) = get_args(kind)
+        item = shape.item
+        if item is str and all(type(part) is str for part in value):
+            return list(map(_clean, value))
         return [self.bind(part, item, _empty(item), (*path, place)) for place, part in enumerate(value)]
 
-    def bind_map(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
+    def bind_map(self, value: Any, shape: _Shape, old: Any, path: Path) -> Any:
         if not isinstance(value, Pairs):
-            self.mismatch(_describe(value), path, _go_type(kind))
+            self.mismatch(_describe(value), path, _go_type(shape.kind))
             return old
-        item = get_args(kind)[1]
+        item = shape.item
+        if item is str and all(type(part) is str for _, part in value):
+            return {**old, **{key: _clean(part) for key, part in value}}
         return {**old, **{key: self.bind(part, item, _empty(item), (*path, key)) for key, part in value}}
 
     def bind_scalar(self, value: Any, kind: Any, rule: Number | None, old: Any, path: Path) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from heapq import merge
 from itertools import islice
 
+import msgspec
+
 from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.slices import in_slices
@@ -61,16 +63,19 @@ async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
     return page[:limit]
 
 
-async def list_deleted(log: Log) -> list[int]:
-    """The sequences between the first and the last message that have none."""
-    missing: list[int] = []
+async def list_deleted(log: Log) -> msgspec.Raw | None:
+    """The sequences between the first and the last message that have none: JSON, as they may be very many."""
+    encoder = msgspec.json.Encoder()
+    listed = bytearray(b"[")
     seq = log.first_seq
 
     def step() -> bool:
         nonlocal seq
-        missing.extend(log.deleted(seq, STEP_SEQUENCES))
+        if missing := log.deleted(seq, STEP_SEQUENCES):
+            listed.extend(encoder.encode(missing)[1:-1] + b",")
         seq += STEP_SEQUENCES
         return seq > log.last_seq
 
     await in_slices(step, place=lambda: seq)
-    return missing
+    listed[-1:] = b"]"
+    return msgspec.Raw(listed) if len(listed) > 1 else None

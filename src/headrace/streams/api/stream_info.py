@@ -25,7 +25,7 @@ class StreamState(Wire):
     num_subjects: Int = 0
     subjects: dict[str, int] = msgspec.field(default_factory=dict)
     num_deleted: Int = 0
-    deleted: list[int] = msgspec.field(default_factory=list)
+    deleted: msgspec.Raw | None = None  # a list of sequences
     consumer_count: Int = always(0)
 
 

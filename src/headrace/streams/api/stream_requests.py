@@ -247,7 +247,7 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
             await stream.committed()
     page: Fields = NO_PAGE
     counts: dict[str, int] = {}
-    deleted: list[int] = []
+    deleted: msgspec.Raw | None = None
     if asked.subjects_filter:
         offset = max(asked.offset, 0)
         total, counts = await count_subjects(stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT)

@@ -17,6 +17,7 @@ from headrace.streams.config import Wire
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.rules import sampling_percent
 from headrace.streams.errors import ApiError
+from headrace.streams.slices import STEP_RECORDS, wait_in_line
 
 ACK = (b"", b"+ACK", b"+OK")
 NAK, PROGRESS, TERM, NEXT = b"-NAK", b"+WPI", b"+TERM", b"+NXT"
@@ -32,8 +33,16 @@ class NakOptions(Wire):
 
 
 class Acks:
-    def __init__(self, core: Core, *, pump: Callable[[], None], pull: Callable[[bytes, bytes], None]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        pump: Callable[[], None],
+        pull: Callable[[bytes, bytes], None],
+        is_closed: Callable[[], bool],
+    ) -> None:
         self._core = core
+        self._is_closed = is_closed
         self._pump = pump
         self._pull = pull
 
@@ -63,7 +72,7 @@ class Acks:
         answered = True
         if body in ACK:
             self._sample(seq, consumer_seq, deliveries)
-            answered = self.acknowledge(seq, consumer_seq)
+            answered = self.acknowledge(seq, consumer_seq, reply)
         elif body.startswith(NEXT):
             self._sample(seq, consumer_seq, deliveries)
             self.acknowledge(seq, consumer_seq)
@@ -74,30 +83,62 @@ class Acks:
         elif body == PROGRESS:
             self._core.ledger.renew(seq, self._core.now())
         elif body.startswith(TERM):
-            answered = self.acknowledge(seq, consumer_seq)
+            answered = self.acknowledge(seq, consumer_seq, reply)
             reason = body[len(TERM) :].strip().decode("utf-8", "replace")
             self._core.advisories.terminated(seq, consumer_seq, deliveries, reason)
         if answered and reply and seq:
             self._core.client.publish(reply)
 
-    def acknowledge(self, seq: int, consumer_seq: int) -> bool:
-        """False if the message was never delivered; then nobody is told."""
+    def acknowledge(self, seq: int, consumer_seq: int, reply: bytes = b"") -> bool:
+        """False if the message was never delivered; then nobody is told.
+
+        It may concern very many before it, which takes several steps. Then it is False, too, and `reply` is
+        told after the last one.
+        """
         core, ledger = self._core, self._core.ledger
         if seq >= core.cursor.next_seq and not core.config.flow_control:
             return False
         if core.config.ack_policy == "explicit":
             ledger.acknowledge(seq)
-            done = [seq]
-        else:
-            floor_consumer, floor_stream = ledger.floor
-            if consumer_seq <= floor_consumer or seq <= floor_stream:
-                return True
-            done = ledger.acknowledge_up_to(seq, consumer_seq) or [seq]
-        ledger.last_ack = core.now()
-        if core.acknowledged is not None:
-            for each in done:
-                core.acknowledged(each)
+            self._done_with([seq])
+        elif not self._acknowledge_some(seq, consumer_seq):
+            self._acknowledge_rest(seq, consumer_seq, reply)
+            return False
         return True
+
+    def _acknowledge_some(self, seq: int, consumer_seq: int) -> bool:
+        """Of the messages up to this one. Whether that was all."""
+        ledger = self._core.ledger
+        floor_consumer, floor_stream = ledger.floor
+        if consumer_seq <= floor_consumer or seq <= floor_stream:
+            return True
+        done = ledger.acknowledge_up_to(seq, consumer_seq, STEP_RECORDS)
+        self._done_with(done or [seq])
+        return len(done) < STEP_RECORDS
+
+    def _acknowledge_rest(self, seq: int, consumer_seq: int, reply: bytes) -> None:
+        core = self._core
+        starts = core.ledger.starts
+
+        def step() -> bool:
+            if self._is_closed() or core.ledger.starts != starts:
+                return True
+            is_done = self._acknowledge_some(seq, consumer_seq)
+            if is_done and reply:
+                core.client.publish(reply)
+            core.changed()
+            self._pump()
+            core.flush_soon()
+            return is_done
+
+        wait_in_line(step)
+
+    def _done_with(self, seqs: list[int]) -> None:
+        core = self._core
+        core.ledger.last_ack = core.now()
+        if core.acknowledged is not None:
+            for seq in seqs:
+                core.acknowledged(seq)
 
     def _refuse(self, seq: int, consumer_seq: int, deliveries: int, argument: bytes) -> None:
         core, ledger = self._core, self._core.ledger

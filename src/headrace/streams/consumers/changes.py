@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers.idle import stamp_threshold
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.start import make_filter
-from headrace.streams.slices import RETRY_SECONDS, wait_in_line
+from headrace.streams.slices import RETRY_SECONDS, STEP_RECORDS, wait_in_line
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
@@ -88,32 +89,51 @@ def _count_again(consumer: Consumer) -> None:
     wait_in_line(step)
 
 
-def terminate_removed(consumer: Consumer) -> None:
+def terminate_removed(consumer: Consumer) -> Iterator[None]:
     """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
-    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
-    gone = [(seq, entry[0]) for seq, entry in ledger.pending.items() if not log.has(seq)]
-    for seq, consumer_seq in gone:
-        core.advisories.terminated(seq, consumer_seq, ledger.deliveries(seq), DELETED)
-        ledger.acknowledge(seq)
-    if gone:
-        ledger.last_ack = core.now()
-        core.changed()
-        consumer.delivery.pump()
+    core, ledger = consumer.core, consumer.core.ledger
+    for gone in _pending_and_gone(consumer):
+        for seq in gone:
+            core.advisories.terminated(seq, ledger.pending[seq][0], ledger.deliveries(seq), DELETED)
+            ledger.acknowledge(seq)
+        if gone:
+            ledger.last_ack = core.now()
+            core.changed()
+            consumer.delivery.pump()
+            core.flush_soon()
+        yield
 
 
-def forget_removed(consumer: Consumer) -> None:
+def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
+    """What is pending of messages that are not there any more; ask for the next part in another step."""
+    core, pending = consumer.core, consumer.core.ledger.pending
+    seqs = list(pending)
+    for start in range(0, len(seqs), STEP_RECORDS):
+        if consumer.is_closed:
+            return
+        some = seqs[start : start + STEP_RECORDS]
+        yield [seq for seq in some if seq in pending and not core.log.has(seq)]
+
+
+def forget_removed(consumer: Consumer) -> Iterator[None]:
     """Messages were purged: what was pending of them is done with."""
     core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
-    gone = [seq for seq in ledger.pending if not log.has(seq)]
-    for seq in gone:
-        ledger.acknowledge(seq)
-        ledger.last_ack = core.now()
+    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
+    is_any = False
+    for gone in _pending_and_gone(consumer):
+        for seq in gone:
+            ledger.acknowledge(seq)
+            ledger.last_ack = core.now()
+        is_any = is_any or bool(gone)
+        yield
+    if consumer.is_closed:
+        return
     for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
         del ledger.redelivered[seq]
-    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
     if not ledger.pending and log.first_seq:
         ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
         ledger.close_gap()
     core.changed()
-    if gone:
+    if is_any:
         consumer.delivery.pump()
+        core.flush_soon()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.config.options import SYNC_ALWAYS
@@ -108,7 +109,9 @@ class Consumer:
             self.delivery = PushDelivery(self.core, self.source, replay, burst=burst)
         else:
             self.delivery = PullDelivery(self.core, self.source, replay)
-        self.acks = Acks(self.core, pump=self.delivery.pump, pull=self._on_pull)
+        self.acks = Acks(
+            self.core, pump=self.delivery.pump, pull=self._on_pull, is_closed=lambda: self.is_closed
+        )
         self.idleness = Idleness(self.core, self.delivery, self.redelivery, self._expire)
         self._ack_inbox: AckInbox | None = None
         self._subscriptions: list[int] = []
@@ -322,14 +325,13 @@ class Consumer:
         """Start anew at that sequence: nothing is pending, consumer sequences begin at 1."""
         begin_at(self, seq)
 
-    def on_purge(self) -> None:
-        """Messages were purged: forget what was pending of them."""
-        forget_removed(self)
+    def on_purge(self) -> Iterator[None]:
+        """Messages were purged: forget what was pending of them, step by step."""
+        return forget_removed(self)
 
-    def on_removed(self) -> None:
-        """Messages went in another way: end what was pending of them."""
-        if self.core.ledger.pending:
-            terminate_removed(self)
+    def on_removed(self) -> Iterator[None]:
+        """Messages went in another way: end what was pending of them, step by step."""
+        return terminate_removed(self)
 
     def unpin(self, group: str) -> None:
         if isinstance(self.delivery, PullDelivery):

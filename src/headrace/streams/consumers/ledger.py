@@ -18,10 +18,12 @@ Nothing here sends or waits; consumers tell it what happened and what time it is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
 Pending = dict[int, tuple[int, int]]
+EVERYTHING = sys.maxsize
 
 
 class Ledger:
@@ -33,6 +35,8 @@ class Ledger:
         """To be delivered again as soon as somebody can take it, in this order."""
         self.delayed: dict[int, int] = {}
         """When a message is due that was refused with a delay."""
+        self.starts = 0
+        """How often it began anew: what was acknowledged before that does not concern what is pending now."""
         self.delivered_consumer = 0
         self.delivered_stream = 0
         self._floor_consumer = 0
@@ -45,6 +49,7 @@ class Ledger:
 
     def start(self, stream_seq: int) -> None:
         """Begin, or begin anew, right after this stream sequence."""
+        self.starts += 1
         self.pending.clear()
         self.redelivered.clear()
         self.queue.clear()
@@ -59,7 +64,7 @@ class Ledger:
     def floor(self) -> tuple[int, int]:
         """Consumer and stream sequence up to which everything is acknowledged."""
         if self._floor_moved:
-            oldest = min(self.pending)
+            oldest = min(self.pending) if self.is_renewed else next(iter(self.pending))
             self.set_floor(self.pending[oldest][0] - 1, oldest - 1)
         return self._floor_consumer, self._floor_stream
 
@@ -93,9 +98,15 @@ class Ledger:
         self.move_floor(entry[0])
         return entry[0]
 
-    def acknowledge_up_to(self, stream_seq: int, consumer_seq: int) -> list[int]:
-        """Forget this message and all before it. Returns those that were pending."""
-        gone = self._pending_below(stream_seq + 1)
+    def acknowledge_up_to(self, stream_seq: int, consumer_seq: int, most: int = EVERYTHING) -> list[int]:
+        """Forget this message and all before it. Returns those that were pending.
+
+        Of more than `most`, only that many of the oldest: as if the last of these had been acknowledged. If
+        `pending` is not in order, all at once.
+        """
+        gone = self._pending_below(stream_seq + 1, most)
+        if len(gone) == most and not self.is_renewed:
+            stream_seq, consumer_seq = gone[-1], self.pending[gone[-1]][0]
         if len(gone) == len(self.pending):
             self.pending.clear()
             self.is_renewed = False
@@ -109,11 +120,11 @@ class Ledger:
         self.set_floor(consumer_seq, stream_seq)
         return gone
 
-    def _pending_below(self, stream_seq: int) -> list[int]:
+    def _pending_below(self, stream_seq: int, most: int = EVERYTHING) -> list[int]:
         """Of very many pending messages only these are looked at, as long as they are in order."""
         if self.is_renewed:
             return [seq for seq in self.pending if seq < stream_seq]
-        return list(takewhile(stream_seq.__gt__, self.pending))
+        return list(islice(takewhile(stream_seq.__gt__, self.pending), most))
 
     def give_up(self, stream_seq: int) -> None:
         """Deliver it no more though nobody acknowledged it. `redelivered` keeps it, the floor stays."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from headrace.streams.slices import Step, steps_of, wait_in_line
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
@@ -30,10 +33,13 @@ class Vanished:
         self._known = 0
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._look: Step | None = None  # that is under way
+        self._took = 0.0
 
     def notice(self) -> None:
         """Messages may have gone."""
-        if self._timer is None and self._consumers and self._gone != self._known:
+        is_busy = self._timer is not None or self._look is not None
+        if not is_busy and self._consumers and self._gone != self._known:
             pause = max(0.0, self._not_before - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(pause, self._tell)
 
@@ -41,6 +47,7 @@ class Vanished:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._look = None
 
     @property
     def _gone(self) -> int:
@@ -50,8 +57,18 @@ class Vanished:
     def _tell(self) -> None:
         self._timer = None
         self._known = self._gone
+        self._took = 0.0
+        consumers = list(self._consumers.values())
+        look = self._look = steps_of(chain.from_iterable(one.on_removed() for one in consumers))
+        wait_in_line(lambda: self._look is not look or self._go_on(look))
+
+    def _go_on(self, look: Step) -> bool:
         began = time.monotonic()
-        for consumer in list(self._consumers.values()):
-            consumer.on_removed()
+        is_done = look()
         ended = time.monotonic()
-        self._not_before = ended + max(SHORTEST_PAUSE, PAUSE_PER_LOOK * (ended - began))
+        self._took += ended - began
+        if is_done:
+            self._look = None
+            self._not_before = ended + max(SHORTEST_PAUSE, PAUSE_PER_LOOK * self._took)
+            self.notice()
+        return is_done
