@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from headrace.engine.outboxes import Link
-
 from headrace.engine.core.interest import Subscription
-from tests.engine.harness import Bench
+from headrace.engine.core.outboxes import Link
+from tests.engine.core.harness import Bench
 
 SIZES = (3, 500, 520, 9000, 1200, 20_000, 400, 5000, 0)
 
