@@ -11,9 +11,16 @@ from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.consumer import Consumer
 from headrace.streams.consumers.directory import ConsumerMeta
 from headrace.streams.consumers.info import copy_required_level
-from headrace.streams.consumers.rules import MAX_NAME_BYTES, Limits, check_config, set_defaults
+from headrace.streams.consumers.rules import (
+    MAX_NAME_BYTES,
+    Limits,
+    check_config,
+    check_partition,
+    check_update,
+    check_workqueue,
+    set_defaults,
+)
 from headrace.streams.consumers.state import snapshot
-from headrace.streams.consumers.update_rules import check_partition, check_update, check_workqueue
 from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.slices import in_slices
 

@@ -1,12 +1,18 @@
-"""What a consumer tells about itself."""
+"""Consumer info: what the API answers about a consumer, and the API level that its configuration needs."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headrace.streams.api.wire_types import Duration, Int, Time, Uint64, always
 from headrace.streams.config import ConsumerConfig, Wire
-from headrace.streams.formats import ZERO_TIME
+from headrace.streams.consumers.pull import PullDelivery
+from headrace.streams.formats import LATEST, ZERO_TIME, format_time
+
+if TYPE_CHECKING:
+    from headrace.streams.consumers.consumer import Consumer
 
 VERSION_KEYS = ("_nats.ver", "_nats.level")
 REQUIRED_LEVEL = "_nats.req.level"
@@ -81,3 +87,41 @@ def with_versions(info: ConsumerInfo) -> ConsumerInfo:
     config.metadata = {**config.metadata, **versions}
     info.config = config
     return info
+
+
+def describe(consumer: Consumer) -> ConsumerInfo:
+    core, ledger, delivery = consumer.core, consumer.core.ledger, consumer.delivery
+    now = core.time_of_day()
+    floor_consumer, floor_stream = ledger.floor
+    info = ConsumerInfo(
+        stream_name=core.stream,
+        name=core.name,
+        created=format_time(consumer.created),
+        config=core.config,
+        delivered=_sequences(ledger.delivered_consumer, ledger.delivered_stream, ledger.last_delivery),
+        ack_floor=_sequences(floor_consumer, floor_stream, ledger.last_ack),
+        num_ack_pending=len(ledger.pending),
+        num_redelivered=0 if core.config.max_deliver == 1 else len(ledger.redelivered),
+        num_pending=consumer.source.num_pending,
+        ts=format_time(now),
+    )
+    if core.is_paused:
+        info.paused = True
+        info.pause_remaining = min(core.pause_until - now, LATEST)
+    if isinstance(delivery, PullDelivery):
+        info.num_waiting = delivery.num_waiting
+        if core.config.priority_groups:
+            group, pins = core.config.priority_groups[0], delivery.pins
+            state = PriorityGroupState(
+                group=group, pinned_client_id=pins.id, pinned_ts=format_time(pins.since)
+            )
+            info.priority_groups = [state]
+    else:
+        info.push_bound = delivery.is_active
+    return info
+
+
+def _sequences(consumer_seq: int, stream_seq: int, last: int) -> SequenceInfo:
+    return SequenceInfo(
+        consumer_seq=consumer_seq, stream_seq=stream_seq, last_active=format_time(last) if last else None
+    )

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from headrace.engine.store.log import Log
     from headrace.streams.consumers.consumer import Consumer
 
+DELETED = "Unacknowledged message was deleted"
+"""Why, as nats-server's advisory puts it."""
 SHORTEST_PAUSE = 0.1
 PAUSE_PER_LOOK = 20
-"""A long look is followed by a pause so many times as long: it must not keep the loop busy."""
+"""A long look is followed by a pause that many times as long: it must not keep the loop busy."""
 
 
 class Vanished:
@@ -55,3 +57,34 @@ class Vanished:
             consumer.on_removed()
         ended = time.monotonic()
         self._not_before = ended + max(SHORTEST_PAUSE, PAUSE_PER_LOOK * (ended - began))
+
+
+def terminate_removed(consumer: Consumer) -> None:
+    """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
+    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
+    gone = [(seq, entry[0]) for seq, entry in ledger.pending.items() if not log.has(seq)]
+    for seq, consumer_seq in gone:
+        core.advisories.terminated(seq, consumer_seq, ledger.deliveries(seq), DELETED)
+        ledger.acknowledge(seq)
+    if gone:
+        ledger.last_ack = core.now()
+        core.changed()
+        consumer.delivery.pump()
+
+
+def forget_removed(consumer: Consumer) -> None:
+    """Messages were purged: what was pending of them is done with."""
+    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
+    gone = [seq for seq in ledger.pending if not log.has(seq)]
+    for seq in gone:
+        ledger.acknowledge(seq)
+        ledger.last_ack = core.now()
+    for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
+        del ledger.redelivered[seq]
+    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
+    if not ledger.pending and log.first_seq:
+        ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
+        ledger.close_gap()
+    core.changed()
+    if gone:
+        consumer.delivery.pump()
