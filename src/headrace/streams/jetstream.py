@@ -41,6 +41,7 @@ from headrace.streams.files import (
     read_checked,
 )
 from headrace.streams.stream import Stream
+from headrace.streams.usage import Usage
 from headrace.unreadable import UNREADABLE_JSON
 
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
@@ -90,6 +91,7 @@ class JetStream:
             max_duplicate_window=int(options.jetstream_limits.duplicate_window * NANOSECONDS),
             domain=self.domain,
         )
+        self.usage = Usage(self.account)
         self.api: Api | None = None
 
     @property
