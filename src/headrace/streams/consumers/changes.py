@@ -12,8 +12,7 @@ import msgspec
 
 from headrace.engine.core.sinks import InboxMessage
 from headrace.streams import headers
-from headrace.streams.api.lenient_json import unmarshal
-from headrace.streams.api.wire_types import Uint64
+from headrace.streams.api.json_requests import unmarshal
 from headrace.streams.config import ConsumerConfig, Wire
 from headrace.streams.consumers.idle import stamp_threshold
 from headrace.streams.consumers.info import with_versions
@@ -22,6 +21,7 @@ from headrace.streams.consumers.start import make_filter
 from headrace.streams.errors import ApiError, api_error, store_error
 from headrace.streams.formats import parse_store_time
 from headrace.streams.slices import RETRY_SECONDS, wait_in_line
+from headrace.streams.wire_types import Uint64
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer

@@ -1,4 +1,4 @@
-"""Consumer info: what the API answers about a consumer, and the API level that its configuration needs."""
+"""Consumer info: what the API answers about a consumer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.streams.api.wire_types import Duration, Int, Time, Uint64, always
+from headrace.streams.api_levels import with_server_metadata
 from headrace.streams.config import ConsumerConfig, Wire
 from headrace.streams.consumers.pull import PullDelivery
-from headrace.streams.formats import LATEST, ZERO_TIME, format_time
+from headrace.streams.formats import LATEST, format_time
+from headrace.streams.wire_types import Duration, Int, Time, Uint64, always
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
-
-VERSION_KEYS = ("_nats.ver", "_nats.level")
-REQUIRED_LEVEL = "_nats.req.level"
-SERVER_VERSION = "2.15.1"
-API_LEVEL = 5
 
 
 class SequenceInfo(Wire):
@@ -54,38 +50,10 @@ class ResetInfo(ConsumerInfo):
     reset_seq: Uint64 = always(0)
 
 
-def set_required_level(config: ConsumerConfig) -> None:
-    """Note which level of the API the configuration needs; forget what an answer had added."""
-    level = 0
-    if (
-        (config.pause_until and config.pause_until != ZERO_TIME)
-        or config.priority_policy != "none"
-        or config.priority_timeout
-        or config.priority_groups
-    ):
-        level = 1
-    if config.ack_policy == "flow_control":
-        level = 4
-    metadata = {key: value for key, value in config.metadata.items() if key not in VERSION_KEYS}
-    config.metadata = {**metadata, REQUIRED_LEVEL: str(level)}
-
-
-def copy_required_level(config: ConsumerConfig, old: ConsumerConfig) -> None:
-    """Make configurations comparable: the level is the old one's."""
-    metadata = {key: value for key, value in config.metadata.items() if key not in VERSION_KEYS}
-    metadata.pop(REQUIRED_LEVEL, None)
-    if REQUIRED_LEVEL in old.metadata:
-        metadata[REQUIRED_LEVEL] = old.metadata[REQUIRED_LEVEL]
-    config.metadata = metadata
-
-
 def with_versions(info: ConsumerInfo) -> ConsumerInfo:
     """As answers have it: with the server's version and API level among the metadata."""
     assert info.config is not None
-    versions = {"_nats.ver": SERVER_VERSION, "_nats.level": str(API_LEVEL)}
-    config = msgspec.structs.replace(info.config)
-    config.metadata = {**config.metadata, **versions}
-    info.config = config
+    info.config = msgspec.structs.replace(info.config, metadata=with_server_metadata(info.config.metadata))
     return info
 
 
