@@ -22,8 +22,6 @@ from headrace.streams.wire_types import Int, Int64, Uint64, always
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
-NANOSECONDS = 1_000_000_000
-
 
 class AccountLimits(Wire):
     max_memory: Int64 = always(-1)

@@ -20,9 +20,10 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
 from headrace.config.options import Options
 from headrace.engine.store.committer import Committer
+from headrace.go_formats import NANOSECONDS
 from headrace.logs import Log
 from headrace.streams import formats
-from headrace.streams.account import NANOSECONDS, Account
+from headrace.streams.account import Account
 from headrace.streams.api.advisories import client_info, random_id
 from headrace.streams.api.dispatch import Api, Request
 from headrace.streams.api.domain import DomainApi
@@ -78,7 +79,7 @@ class JetStream:
         self.committer = Committer(sync_interval=options.sync_interval)
         self.streams: dict[str, Stream] = {}
         self.changing_streams = asyncio.Lock()
-        """Held from the check whether a stream may have what it wants until it has it: see stream_api."""
+        """Held from the check whether a stream may have what it wants until it has it (stream_requests)."""
         self.account = Account(
             self.streams,
             name=options.account,

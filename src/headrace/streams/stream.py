@@ -5,7 +5,7 @@ r"""One stream: its log, who writes to it, who reads it, and when messages leave
 
 The engine takes plain publishes by itself. After each group that is safe on disk the log calls
 `after_commit`, and consumers hear of new messages. `Stream` itself knows no request and no answer:
-stream_api does.
+api/stream_requests.py does.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ import msgspec
 
 from headrace.broker.connection import Connection
 from headrace.broker.internal import InternalClient
-from headrace.streams.formats import NANOSECONDS, format_time
+from headrace.go_formats import NANOSECONDS
+from headrace.streams.formats import format_time
 
 SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER."
 METRIC_SUBJECT = "$JS.EVENT.METRIC.CONSUMER.ACK"
