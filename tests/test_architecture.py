@@ -1,8 +1,8 @@
-"""Rooms import only downwards. This test reads every import of the package and holds it against one table.
+"""Rooms import only downwards. These tests read every import of the package and hold it against tables.
 
-The table is the picture in ARCHITECTURE.md. `logs` and `errors` are leaves that everyone on the server's side
-may use; `server` and `runner` put the rooms together. Compiled sources count, too: their imports are found by
-their text.
+The first table is the picture in ARCHITECTURE.md. `logs` and `errors` are leaves that everyone on the
+server's side may use; `server` and `runner` put the rooms together. Two more tables are about the rooms
+within `engine` and within `streams`. Compiled sources count, too: their imports are found by their text.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "headrace"
 
-LEAVES = {"errors", "unreadable", "subjects", "engine"}
+LEAVES = {"errors", "unreadable", "go_formats", "subjects", "engine"}
 SERVER_ROOMS = ["config", "accounts", "broker", "streams", "monitor"]  # each may import those before it
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "unreadable": set(),
+    "go_formats": set(),
     "engine": set(),
     "subjects": {"errors"},
     "logs": {"errors"},
@@ -116,3 +117,145 @@ def test_imports_are_found(source: str, rooms: set[str], compiled: bool) -> None
 def test_cimports_are_found() -> None:
     source = "from headrace.engine.core.interest cimport Group\ncimport headrace.broker.x"
     assert imported_rooms(source, compiled=True) == {"engine", "broker"}
+
+
+# -- within the engine
+
+CORE_LEAVES = {"core.decimals", "core.filters", "core.hashing", "core.system"}
+"""What the store may use of the data plane: nothing of it knows a connection."""
+
+ENGINE_MAY_IMPORT: dict[str, set[str]] = {
+    "core": {"core"},
+    "store": {"store"} | CORE_LEAVES,
+    "streams": {"core", "store", "streams"},
+}
+
+_ENGINE_MODULE = re.compile(
+    r"^[ \t]*(?:from|cimport|import)[ \t]+headrace\.engine\.(\w+)\.(\w+)", re.MULTILINE
+)
+
+ENGINE = PACKAGE / "engine"
+ENGINE_SOURCES = [path for path in SOURCES if path.is_relative_to(ENGINE) and path.parent != ENGINE]
+
+
+@pytest.mark.parametrize("path", ENGINE_SOURCES, ids=lambda path: str(path.relative_to(ENGINE)))
+def test_the_store_knows_no_connection_and_the_core_no_store(path: Path) -> None:
+    imported = _ENGINE_MODULE.findall(path.read_text())
+    allowed = ENGINE_MAY_IMPORT[path.parent.name]
+    if f"core.{path.stem}" in CORE_LEAVES and path.parent.name == "core":
+        allowed = CORE_LEAVES
+    assert not {f"{room}.{name}" for room, name in imported if not {room, f"{room}.{name}"} & allowed}
+
+
+# -- within streams
+
+# Parts from the bottom to the top. A module that is not named is in the part of its folder; those that lie
+# directly in streams/ are the base.
+PART_OF_MODULE = {
+    "api.advisories": "answers",
+    "api.direct_get": "answers",
+    "api.json_requests": "answers",
+    "api.json_syntax": "answers",
+    "api.message_lookup": "answers",
+    "api.stream_info": "answers",
+    "ingest.publication": "publication",
+    "ingest.ttl": "publication",
+    "lifetimes": "lifetimes",
+    "stream_rules": "stream",
+    "retention": "stream",
+    "stream": "stream",
+    "jetstream": "jetstream",
+}
+
+STREAMS_MAY_IMPORT: dict[str, set[str]] = {
+    "base": set(),
+    "answers": {"base"},
+    "publication": {"base"},
+    "lifetimes": {"base", "publication"},
+    "origins": {"base", "publication"},
+    "consumers": {"base", "answers"},
+    "ingest": {"base", "publication", "lifetimes", "origins"},
+    "stream": {"base", "answers", "publication", "lifetimes", "origins", "consumers", "ingest"},
+    "api": {"base", "answers", "origins", "consumers", "stream"},
+    "jetstream": {"base", "answers", "consumers", "stream", "api"},
+}
+
+STREAMS_MAY_NAME: dict[str, set[str]] = {
+    # for type checkers only: a part that is given its owner names the owner's class
+    "base": {"stream"},
+    "origins": {"stream", "ingest"},
+    "consumers": {"stream", "jetstream"},
+    "ingest": {"stream"},
+    "stream": {"jetstream"},
+    "api": {"jetstream"},
+}
+
+STREAMS = PACKAGE / "streams"
+STREAM_SOURCES = {
+    ".".join(path.relative_to(STREAMS).with_suffix("").parts): path
+    for path in SOURCES
+    if path.is_relative_to(STREAMS) and path.name != "__init__.py"
+}
+
+
+def part_of(module: str) -> str:
+    folder, separator, _ = module.partition(".")
+    return PART_OF_MODULE.get(module, folder if separator else "base")
+
+
+def imported_parts(source: str) -> tuple[set[str], set[str]]:
+    """The parts of streams that a source imports, and those that it imports for type checkers only."""
+    tree = ast.parse(source)
+    for_types = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in block.body
+    }
+    parts: tuple[set[str], set[str]] = (set(), set())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            parts[node in for_types].update(part_of(module) for module in _stream_modules(node))
+    return parts
+
+
+def _stream_modules(node: ast.ImportFrom) -> Iterator[str]:
+    package = "headrace.streams"
+    if node.module is None or not f"{node.module}.".startswith(f"{package}."):
+        return
+    module = node.module.removeprefix(package).removeprefix(".")
+    if module in STREAM_SOURCES:
+        yield module
+    else:  # a folder, of which modules are imported
+        yield from (f"{module}.{alias.name}".removeprefix(".") for alias in node.names)
+
+
+@pytest.mark.parametrize("module", STREAM_SOURCES)
+def test_a_part_of_streams_imports_only_what_lies_below_it(module: str) -> None:
+    part = part_of(module)
+    imported, named = imported_parts(STREAM_SOURCES[module].read_text())
+    assert imported <= STREAMS_MAY_IMPORT[part] | {part}
+    assert named <= STREAMS_MAY_IMPORT[part] | STREAMS_MAY_NAME.get(part, set()) | {part}
+
+
+def test_the_parts_of_streams_have_no_cycle() -> None:
+    below: set[str] = set()
+    for part, imported in STREAMS_MAY_IMPORT.items():
+        assert imported <= below, f"{part} imports what comes after it in the table"
+        below.add(part)
+
+
+def test_the_tables_name_modules_that_exist() -> None:
+    assert set(PART_OF_MODULE) <= set(STREAM_SOURCES)
+    assert {part_of(module) for module in STREAM_SOURCES} == set(STREAMS_MAY_IMPORT)
+    assert all((ENGINE / name.replace(".", "/")).with_suffix(".pxd").exists() for name in CORE_LEAVES)
+
+
+def test_imports_of_parts_are_found() -> None:
+    source = (
+        "from headrace.streams import headers, stream\n"
+        "from headrace.streams.ingest import ttl\n"
+        "from headrace.streams.consumers.push import PushDelivery\n"
+        "if TYPE_CHECKING:\n    from headrace.streams.jetstream import JetStream\n"
+    )
+    assert imported_parts(source) == ({"base", "stream", "publication", "consumers"}, {"jetstream"})

@@ -17,10 +17,9 @@ import msgspec
 
 from headrace import __version__
 from headrace.broker.broker import Broker
-from headrace.broker.info import API_LEVEL
 from headrace.broker.listener import join_address
 from headrace.config.durations import format_duration
-from headrace.config.options import NATS_VERSION, Options
+from headrace.config.options import API_LEVEL, NATS_VERSION, Options
 from headrace.config.reload import ReloadPlan, plan_reload
 from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError

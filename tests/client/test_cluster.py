@@ -11,8 +11,8 @@ import pytest
 
 from headrace.client import Client
 from headrace.errors import HeadraceError
-from tests.client.cluster import running_cluster
 from tests.client.streams import Streams
+from tests.cluster import running_cluster
 from tests.servers import Server
 
 READY_SECONDS = 30.0

@@ -1,8 +1,9 @@
 import pytest
 
+from headrace.go_formats import format_time, quote
 from headrace.monitor.documents import encode_pieces
-from headrace.monitor.formats import format_round_trip, format_time, format_uptime, plain_number
-from headrace.monitor.query import BadQuery, decode_bool, decode_int, decode_uint64, parse_query, quote
+from headrace.monitor.formats import format_round_trip, format_uptime, plain_number
+from headrace.monitor.query import BadQuery, decode_bool, decode_int, decode_uint64, parse_query
 
 SECOND = 10**9
 DAY = 86400 * SECOND

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import importlib.util
 import itertools
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from nats.aio.client import Client as NatsClient
 from nats.js.api import DeliverPolicy, StreamConfig
 
 from headrace.spark.start import start_query
+from tests.cluster import running_cluster
 from tests.servers import Server, ServerKind, running_server
 
 if TYPE_CHECKING:
@@ -136,38 +135,12 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     store = tmp_path_factory.mktemp("streams")
     if request.param == "cluster":
         with running_cluster(store) as servers:
-            cluster = Broker(*servers)
+            cluster = Broker(*servers.values())
             cluster.wait_for_leader()
             yield cluster
     else:
         with running_server(request.param, flags=["-js", "-sd", str(store)]) as server:
             yield Broker(server)
-
-
-CLUSTER_CONFIG = """\
-server_name: {name}
-jetstream {{ store_dir: "{store}" }}
-cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{routes}] }}
-"""
-
-
-@contextlib.contextmanager
-def running_cluster(store: Path) -> Iterator[list[Server]]:
-    """Three of nats-server, which replicate streams among them."""
-    names = ["a", "b", "c"]
-    with contextlib.ExitStack() as stack:
-        reserved = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        ports = [listener.getsockname()[1] for listener in reserved]
-    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor() as pool:
-        configs = [
-            CLUSTER_CONFIG.format(name=name, store=store / name, port=port, routes=routes)
-            for name, port in zip(names, ports, strict=True)
-        ]
-        managers = [running_server("nats-server", config=config) for config in configs]
-        # Each is ready only when the others are there to choose a leader with.
-        servers = list(pool.map(stack.enter_context, managers))
-        yield servers
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams import slices
-from headrace.streams.api.stream_details import count_subjects, list_deleted
+from headrace.streams.api.stream_info import count_subjects, list_deleted
 from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
 from headrace.streams.slices import Background, StuckError, in_slices, remove_in_slices

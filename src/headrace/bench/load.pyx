@@ -32,19 +32,15 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime
 from posix.unistd cimport close
+
+from headrace.engine.core.decimals cimport parse_decimal, write_decimal
+from headrace.engine.core.system cimport monotonic_nanoseconds
 
 import os
 
 ROLES = ("publisher", "subscriber", "responder", "requester")
 STATUSES = ("running", "running", "done", "stalled", "closed", "refused", "garbled")
-
-
-cdef inline int64_t now_nanoseconds() noexcept nogil:
-    cdef timespec moment
-    clock_gettime(CLOCK_MONOTONIC, &moment)
-    return <int64_t>moment.tv_sec * 1_000_000_000 + moment.tv_nsec
 
 
 cdef inline bint starts_frame(Connection *connection, const char *at) noexcept nogil:
@@ -53,14 +49,7 @@ cdef inline bint starts_frame(Connection *connection, const char *at) noexcept n
 
 cdef inline int64_t digits(const char *text, int64_t length) noexcept nogil:
     """The number that the text is, or -1."""
-    cdef int64_t number = 0, at
-    if not 0 < length < TOKEN_DIGITS:
-        return -1
-    for at in range(length):
-        if not c'0' <= text[at] <= c'9':
-            return -1
-        number = number * 10 + (text[at] - c'0')
-    return number
+    return parse_decimal(text, length, TOKEN_DIGITS - 1)
 
 
 cdef inline int64_t number_before(const char *line, int64_t *at) noexcept nogil:
@@ -69,21 +58,6 @@ cdef inline int64_t number_before(const char *line, int64_t *at) noexcept nogil:
     while at[0] > 4 and c'0' <= line[at[0] - 1] <= c'9':
         at[0] -= 1
     return digits(line + at[0], end - at[0]) if line[at[0] - 1] == c' ' else -1
-
-
-cdef inline int64_t write_digits(char *text, int64_t number) noexcept nogil:
-    """The number as text; returns its length, which is at most TOKEN_DIGITS."""
-    cdef char reversed[24]
-    cdef int64_t length = 0, at
-    while True:
-        reversed[length] = <char>(c'0' + number % 10)
-        length += 1
-        number //= 10
-        if number == 0:
-            break
-    for at in range(length):
-        text[at] = reversed[length - 1 - at]
-    return length
 
 
 cdef class Load:
@@ -254,7 +228,7 @@ cdef class Load:
         if events == NULL:
             raise MemoryError
         try:
-            self.started_at = self.progress_at = now_nanoseconds()
+            self.started_at = self.progress_at = monotonic_nanoseconds()
             for index in range(self.count):
                 event.events, event.data.u32 = EPOLLIN, index
                 if epoll_ctl(self.epoll, EPOLL_CTL_ADD, self.connections[index].descriptor, &event) < 0:
@@ -292,15 +266,15 @@ cdef class Load:
         self.check_shared()
 
     cdef void loop(self, epoll_event *events) noexcept nogil:
-        cdef int64_t now = now_nanoseconds()
+        cdef int64_t now = monotonic_nanoseconds()
         cdef int64_t tick_at = now + TICK_MILLISECONDS * <int64_t>1_000_000
         cdef int64_t pause = TICK_MILLISECONDS * <int64_t>1_000_000
         cdef int ready, index
         while self.status == RUNNING:
             if self.paced:
-                pause = self.send_due(now_nanoseconds())
+                pause = self.send_due(monotonic_nanoseconds())
             ready = self.wait(events, pause)
-            now = now_nanoseconds()
+            now = monotonic_nanoseconds()
             for index in range(ready):
                 if self.status == RUNNING and events[index].events & ~<uint32_t>EPOLLOUT:
                     self.receive(events[index].data.u32)
@@ -367,7 +341,7 @@ cdef class Load:
         if got <= 0:
             self.stop(CLOSED, index, b"", 0)
             return
-        self.progress_at = now_nanoseconds()
+        self.progress_at = monotonic_nanoseconds()
         if connection.started_at == 0:
             connection.started_at = self.progress_at
         memcpy(at, connection.carry, connection.carry_length)
@@ -545,7 +519,7 @@ cdef class Load:
     cdef void put_token(self, Connection *connection) noexcept nogil:
         cdef char token[24]
         self.put(connection, connection.request, connection.request_length)
-        self.put(connection, token, write_digits(token, connection.requested))
+        self.put(connection, token, write_decimal(token, connection.requested))
 
     cdef void put_numbered(self, Connection *connection) noexcept nogil:
         self.put_token(connection)
@@ -596,7 +570,7 @@ cdef class Load:
             if errno != EAGAIN and errno != EINTR:
                 self.stop(CLOSED, index, b"", 0)
             return 0
-        self.progress_at = now_nanoseconds()
+        self.progress_at = monotonic_nanoseconds()
         if connection.started_at == 0:
             connection.started_at = self.progress_at
         return sent

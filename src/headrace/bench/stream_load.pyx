@@ -18,6 +18,7 @@ from libc.string cimport memchr, memcmp, strlen
 from headrace.bench.load cimport (
     CONTROL_LINE_MAX, GARBLED, REFUSED, SUBSCRIBER, TOKEN_DIGITS,
 )
+from headrace.engine.core.decimals cimport parse_decimal
 
 PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000
 cdef int64_t EXPIRES = PULL_EXPIRES_NANOSECONDS
@@ -25,11 +26,10 @@ cdef int64_t EXPIRES = PULL_EXPIRES_NANOSECONDS
 
 cdef int64_t leading_number(const char *text, int64_t length) noexcept nogil:
     """The number that the text starts with, or -1."""
-    cdef int64_t number = 0, at = 0
-    while at < min(length, TOKEN_DIGITS - 1) and c'0' <= text[at] <= c'9':
-        number = number * 10 + (text[at] - c'0')
-        at += 1
-    return number if at else -1
+    cdef int64_t end = 0
+    while end < min(length, TOKEN_DIGITS - 1) and c'0' <= text[end] <= c'9':
+        end += 1
+    return parse_decimal(text, end, TOKEN_DIGITS)
 
 
 cdef class StreamLoad(Load):

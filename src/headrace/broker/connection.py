@@ -17,10 +17,11 @@ from headrace.broker.connect_options import ConnectOptions, check_info, read_con
 from headrace.broker.credential_checks import Check, CredentialChecks, has_hung_up
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
-from headrace.broker.violations import VIOLATIONS, encode_error, quote
+from headrace.broker.violations import VIOLATIONS, encode_error
 from headrace.config.options import Options
 from headrace.engine.core.interest import InvalidSubject
 from headrace.errors import ProtocolError
+from headrace.go_formats import quote
 
 if TYPE_CHECKING:
     from headrace.engine.core.outboxes import Link

@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from headrace.config.options import NATS_VERSION, Options
+from headrace.config.options import API_LEVEL, NATS_VERSION, Options
 
 BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 SERVER_ID_LENGTH = 56
 CLIENT_PROTOCOL = 1
-API_LEVEL = 5  # of JetStream; nats-server announces it also where JetStream is off
 
 
 def new_server_id() -> str:

@@ -14,6 +14,8 @@ from headrace.engine.core.interest import Interest
 from headrace.engine.core.sinks import Inbox, InboxMessage
 
 Handler = Callable[[InboxMessage], None]
+Watcher = Callable[[bool], None]
+"""Gets whether anybody subscribes to the subject now."""
 
 
 class InternalClient:
@@ -26,6 +28,7 @@ class InternalClient:
         self._inbox = Inbox(hub, interest, self._receive)
         self._handlers: dict[bytes, Handler] = {}
         self._handles = count(1)
+        self._watchers: dict[bytes, list[Watcher]] = {}
 
     def subscribe(self, subject: bytes, handler: Handler, *, queue: bytes | None = None) -> int:
         """Returns a handle for `unsubscribe`. Raises InvalidSubject."""
@@ -52,13 +55,16 @@ class InternalClient:
     def has_interest(self, subject: bytes) -> bool:
         return self.interest.has(subject)
 
-    def watch_interest(self, subject: bytes, callback: Callable[[bool], None]) -> None:
-        """Call back, at the end of the tick, whenever a subscription to just this subject comes or goes."""
+    def watch_interest(self, subject: bytes, watcher: Watcher) -> None:
+        """Call it, at the end of the tick, whenever a subscription to just this subject comes or goes."""
+        watchers = self._watchers.setdefault(subject, [])
+        watchers.append(watcher)
+        if len(watchers) > 1:
+            return
 
         def tell() -> None:
-            # Whoever asked may have left in the meantime.
-            if self.interest.watched.get(subject) is on_change:
-                callback(self.interest.has(subject))
+            for each in list(watchers):  # none, if all have left in the meantime
+                each(self.interest.has(subject))
 
         def on_change() -> None:
             self.hub.defer(tell)
@@ -66,8 +72,13 @@ class InternalClient:
 
         self.interest.watched[subject] = on_change
 
-    def unwatch_interest(self, subject: bytes) -> None:
-        self.interest.watched.pop(subject, None)
+    def unwatch_interest(self, subject: bytes, watcher: Watcher) -> None:
+        watchers = self._watchers.get(subject, [])
+        if watcher in watchers:
+            watchers.remove(watcher)
+            if not watchers:
+                del self._watchers[subject]
+                del self.interest.watched[subject]
 
     def close(self) -> None:
         self._inbox.unsubscribe_all()

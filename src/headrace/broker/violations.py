@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.go_formats import quote
+
 
 class Violation(msgspec.Struct, frozen=True):
     text: str
@@ -43,25 +45,6 @@ VIOLATIONS = {
     "reserved_queue": Violation('Permissions Violation for Subscription to {} using queue "_sys_"'),
 }
 
-ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
-ESCAPES |= {'"': r"\"", "\\": r"\\"}
-
 
 def encode_error(text: str) -> bytes:
     return f"-ERR '{text}'\r\n".encode()
-
-
-def quote(detail: bytes) -> str:
-    """As Go's %q shows bytes. They come from a peer, and must not be able to end the line."""
-    characters = []
-    for character in detail.decode("utf-8", "surrogateescape"):
-        code = ord(character)
-        if character in ESCAPES:
-            characters.append(ESCAPES[character])
-        elif 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
-            characters.append(f"\\x{code - 0xDC00:02x}")
-        elif character.isprintable():
-            characters.append(character)
-        else:
-            characters.append(f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}")
-    return '"' + "".join(characters) + '"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import datetime
 import json
 import re
 from typing import Any, TypeVar
@@ -169,10 +168,3 @@ def parse_time(text: str) -> int:
         offset = 3600 * int(match[10]) + 60 * int(match[11])
         seconds += -offset if match[9] == "+" else offset
     return seconds * 1_000_000_000 + int((match[7] or "").ljust(9, "0"))
-
-
-def format_time(nanoseconds: int) -> str:
-    """The opposite."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"

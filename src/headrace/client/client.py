@@ -26,7 +26,6 @@ from headrace.client.api import (
     StreamNames,
     decode,
     encode,
-    format_time,
     stream_info,
 )
 from headrace.client.connection import Connection, protocol_error
@@ -35,6 +34,7 @@ from headrace.client.fetch import Fetch
 from headrace.client.frames import BadFrame, ConnectionEnded
 from headrace.client.publish import Publisher, publish_plain
 from headrace.errors import HeadraceError
+from headrace.go_formats import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa

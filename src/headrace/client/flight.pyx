@@ -27,7 +27,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
 from headrace.client.frames cimport (BLOCKED, ENOUGH, INTERRUPTED, NO_MEMORY, POLLIN, POLLOUT, READY,
-                                     UNFINISHED, WAITED, now_nanoseconds, parse_number)
+                                     UNFINISHED, WAITED, parse_number)
+from headrace.engine.core.system cimport monotonic_nanoseconds
 
 cdef enum:
     OUTBOX_BYTES = 128 * 1024        # at least so much is encoded before it is written
@@ -165,7 +166,7 @@ cdef class Flight:
         when nothing moved for so many seconds. Raises BadFrame and ConnectionEnded.
         """
         cdef int64_t patience = <int64_t>(max(0.0, min(timeout, 1e9)) * 1e9)
-        cdef int64_t deadline = now_nanoseconds() + patience
+        cdef int64_t deadline = monotonic_nanoseconds() + patience
         cdef Status status
         self.refused = False
         while True:
@@ -263,7 +264,7 @@ cdef class Flight:
         if self.is_sent() and (not settle or self.in_flight == 0):
             return ENOUGH
         if moved:
-            deadline[0] = now_nanoseconds() + patience
+            deadline[0] = monotonic_nanoseconds() + patience
             if self.outbox.length == 0 and self.may_encode():
                 return UNFINISHED
         status = frames.wait(POLLIN | POLLOUT if self.outbox.length else POLLIN, deadline[0])

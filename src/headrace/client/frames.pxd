@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from headrace.engine.core.decimals cimport parse_decimal
+
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
@@ -47,7 +49,9 @@ cdef struct Frame:
     Py_ssize_t length                # of the whole frame
 
 
-cdef int64_t parse_number(const char *text, Py_ssize_t length) noexcept nogil
+cdef inline int64_t parse_number(const char *text, Py_ssize_t length) noexcept nogil:
+    """The number that the text is, or -1."""
+    return parse_decimal(text, length, 19)
 
 
 cdef class Frames:
@@ -72,5 +76,4 @@ cdef class Frames:
     cdef object event(self)
     cdef object trouble(self, Status status)
 
-cdef int64_t now_nanoseconds() noexcept nogil
 cdef int64_t deadline_after(double seconds) noexcept nogil

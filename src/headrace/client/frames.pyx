@@ -24,10 +24,10 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.limits cimport INT_MAX
-from libc.stdint cimport INT64_MAX, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from headrace.engine.core.system cimport monotonic_nanoseconds
 
 import os
 
@@ -35,7 +35,6 @@ cdef enum:
     BUFFER_BYTES = 256 * 1024         # stays in a core's L2 cache
     LINE_MAX = 1024 * 1024            # an INFO of a large cluster is the longest line there is
     PAYLOAD_MAX = 128 * 1024 * 1024   # a server takes 64 MiB at most, but answers with such a message in base64
-    NUMBER_DIGITS = 19                # the most that fit 64 bits without a sign
 
 KINDS = ("MSG", "HMSG", "PING", "PONG", "+OK", "-ERR", "INFO")
 
@@ -59,29 +58,10 @@ cdef class Event:
         return f"Event({self.kind}, {self.subject[:60]!r}, {self.reply[:120]!r}, {self.payload[:60]!r})"
 
 
-cdef int64_t now_nanoseconds() noexcept nogil:
-    cdef timespec moment
-    clock_gettime(CLOCK_MONOTONIC, &moment)
-    return <int64_t>moment.tv_sec * 1_000_000_000 + moment.tv_nsec
-
-
 cdef int64_t deadline_after(double seconds) noexcept nogil:
     if seconds > 1e9:
         seconds = 1e9
-    return now_nanoseconds() + <int64_t>(max(0.0, seconds) * 1e9)
-
-
-cdef int64_t parse_number(const char *text, Py_ssize_t length) noexcept nogil:
-    """The number that the text is, or -1."""
-    cdef uint64_t number = 0
-    cdef Py_ssize_t at
-    if not 0 < length <= NUMBER_DIGITS:
-        return -1
-    for at in range(length):
-        if not c'0' <= text[at] <= c'9':
-            return -1
-        number = number * 10 + <uint64_t>(text[at] - c'0')
-    return <int64_t>number if number <= <uint64_t>INT64_MAX else -1
+    return monotonic_nanoseconds() + <int64_t>(max(0.0, seconds) * 1e9)
 
 
 cdef class Frames:
@@ -300,7 +280,7 @@ cdef class Frames:
     cdef Status wait(self, short events, int64_t deadline) noexcept nogil:
         """READY when the socket is, WAITED when the time is over, INTERRUPTED by a signal."""
         cdef pollfd entry
-        cdef int64_t left = deadline - now_nanoseconds()
+        cdef int64_t left = deadline - monotonic_nanoseconds()
         if left <= 0:
             return WAITED
         entry.fd, entry.events, entry.revents = self.descriptor, events, 0

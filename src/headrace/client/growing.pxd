@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
+from headrace.engine.core.decimals cimport write_decimal
+
 cdef struct Bytes:
     char *data
     Py_ssize_t length
@@ -46,12 +48,4 @@ cdef inline void put_int64(Bytes *run, int64_t value) noexcept nogil:
 
 cdef inline void put_number(Bytes *run, uint64_t value) noexcept nogil:
     """In decimal; at most 20 bytes."""
-    cdef char digits[20]
-    cdef int at = 20
-    while True:
-        at -= 1
-        digits[at] = <char>(c'0' + value % 10)
-        value //= 10
-        if value == 0:
-            break
-    put(run, digits + at, 20 - at)
+    run.length += write_decimal(run.data + run.length, value)

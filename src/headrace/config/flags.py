@@ -17,7 +17,6 @@ What nats-server 2.15.1 does with a wrong command line, found by running it:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -28,6 +27,7 @@ from headrace import __version__
 from headrace.config.options import NATS_VERSION
 from headrace.config.unsupported import UNSUPPORTED_FLAGS, unsupported_message
 from headrace.errors import UsageError
+from headrace.go_formats import quote
 
 PROGRAM = "nats-server"
 FLAG_ERROR_EXIT_CODE = 0
@@ -153,7 +153,7 @@ def _command(word: str) -> CommandLine:
         return CommandLine(action="version")
     if word.lower() == "help":
         return CommandLine(action="help")
-    raise UsageError(f"unrecognized command: {_quote(word)}")
+    raise UsageError(f"unrecognized command: {quote(word)}")
 
 
 def _refuse_unsupported(given: dict[str, FlagValue]) -> None:
@@ -225,7 +225,7 @@ def _boolean(name: str, text: str) -> bool:
         return True
     if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
-    raise FlagError(f"invalid boolean value {_quote(text)} for -{name}: parse error")
+    raise FlagError(f"invalid boolean value {quote(text)} for -{name}: parse error")
 
 
 _BASES: tuple[tuple[str, Callable[[str], int]], ...] = (
@@ -245,10 +245,6 @@ def _integer(name: str, text: str) -> int:
             number = convert(digits) if len(digits) <= 100 else 2**64
             number = -number if sign == "-" else number
             if not -(2**63) <= number < 2**63:
-                raise FlagError(f"invalid value {_quote(text)} for flag -{name}: value out of range")
+                raise FlagError(f"invalid value {quote(text)} for flag -{name}: value out of range")
             return number
-    raise FlagError(f"invalid value {_quote(text)} for flag -{name}: parse error")
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    raise FlagError(f"invalid value {quote(text)} for flag -{name}: parse error")

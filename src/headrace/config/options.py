@@ -16,6 +16,8 @@ from headrace.errors import ConfigError
 
 NATS_VERSION = "2.15.1"
 """The nats-server version whose behaviour is implemented, and which is announced to clients."""
+API_LEVEL = 5
+"""Of JetStream, as that version has it. nats-server announces it also where JetStream is off."""
 
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 4222

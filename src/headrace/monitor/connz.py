@@ -14,9 +14,10 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
 from headrace.config.options import GLOBAL_ACCOUNT
+from headrace.go_formats import format_time
 from headrace.monitor.documents import encode_pieces
 from headrace.monitor.endpoint import Answer, Context
-from headrace.monitor.formats import format_round_trip, format_time, format_uptime, to_nanoseconds
+from headrace.monitor.formats import format_round_trip, format_uptime, to_nanoseconds
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int, decode_uint64
 from headrace.monitor.subscriptions import account_labels, list_details, list_subjects, page
 

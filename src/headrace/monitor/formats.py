@@ -1,23 +1,13 @@
-"""Times, durations and numbers, written the way Go's encoder and nats-server write them."""
+"""Durations, sizes and numbers, written the way Go's encoder and nats-server write them."""
 
 from __future__ import annotations
 
-import time
-
 from headrace.config.durations import format_duration
+from headrace.go_formats import NANOSECONDS
 
-NANOSECONDS = 10**9
 MICROSECOND = 1e-6
 MILLISECOND = 1e-3
 BYTE_UNITS = "KMGTPE"
-
-
-def format_time(nanoseconds: int) -> str:
-    """RFC 3339 in UTC, down to the nanosecond, without trailing zeros: `2026-11-15T20:38:06.13572158Z`."""
-    seconds, fraction = divmod(nanoseconds, NANOSECONDS)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    digits = f"{fraction:09d}".rstrip("0")
-    return f"{text}.{digits}Z" if digits else f"{text}Z"
 
 
 def format_uptime(nanoseconds: int) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.go_formats import quote
 from headrace.monitor.documents import encode_value
 from headrace.monitor.endpoint import Answer, Context
-from headrace.monitor.query import Query, decode_bool, quote
+from headrace.monitor.query import Query, decode_bool
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log

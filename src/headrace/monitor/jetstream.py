@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.info import API_LEVEL
-from headrace.config.options import DEFAULT_MAX_CONSUMERS, SYNC_ALWAYS, Options
+from headrace.config.options import API_LEVEL, DEFAULT_MAX_CONSUMERS, SYNC_ALWAYS, Options
 from headrace.monitor.formats import to_nanoseconds
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.go_formats import format_time
 from headrace.monitor.endpoint import Answer, Context, answer_document
-from headrace.monitor.formats import format_time
 from headrace.monitor.jetstream import (
     NO_CONFIG,
     NO_STATS,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 from headrace.errors import HeadraceError
+from headrace.go_formats import quote
 
 Query = Mapping[str, str]
 
@@ -22,17 +23,6 @@ MAX_DIGITS = 100  # more than any number that is in range; int() of a huge text 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
-_ESCAPES = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    '"': r"\"",
-    "\\": r"\\",
-}
 
 
 class BadQuery(HeadraceError):
@@ -92,21 +82,3 @@ def decode_uint64(query: Query, name: str) -> int:
     raise BadQuery(
         f"Error decoding uint64 for '{name}': strconv.ParseUint: parsing {quote(value)}: {problem}"
     )
-
-
-def quote(text: str) -> str:
-    """A string literal of Go."""
-    return f'"{"".join(map(_quote_character, text))}"'
-
-
-def _quote_character(character: str) -> str:
-    code = ord(character)
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -10,8 +10,9 @@ from typing import Any
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
 from headrace.engine.core.interest import Subscription
+from headrace.go_formats import format_time
 from headrace.monitor.endpoint import Answer, Context, answer_document
-from headrace.monitor.formats import format_time, plain_number
+from headrace.monitor.formats import plain_number
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
 from headrace.monitor.subscriptions import account_labels, describe_subscription, page, subscriptions_of
 

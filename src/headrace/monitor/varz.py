@@ -9,8 +9,9 @@ from typing import Any
 
 from headrace.broker.info import CLIENT_PROTOCOL, split_advertised
 from headrace.config.options import NATS_VERSION
+from headrace.go_formats import format_time
 from headrace.monitor.endpoint import Answer, Context, answer_document
-from headrace.monitor.formats import format_time, format_uptime, plain_number, to_nanoseconds
+from headrace.monitor.formats import format_uptime, plain_number, to_nanoseconds
 from headrace.monitor.jetstream import describe_config, describe_limits, describe_stats
 from headrace.monitor.query import Query
 from headrace.monitor.usage import resident_bytes

@@ -20,13 +20,22 @@ from headrace.spark.partitions import StreamPartition
 if TYPE_CHECKING:
     import pyarrow
 
-SCHEMA = (
-    "subject string, data binary, headers array<struct<key: string, value: string>>, "
-    "stream string, seq bigint, timestamp timestamp"
-)
-SCHEMA_WITHOUT_HEADERS = "subject string, data binary, stream string, seq bigint, timestamp timestamp"
+TYPES = {
+    "subject": "string",
+    "data": "binary",
+    "headers": "array<struct<key:string,value:string>>",
+    "stream": "string",
+    "seq": "bigint",
+    "timestamp": "timestamp",
+}
+"""The columns of a message, as Spark writes them; client/arrays.py has them for Arrow."""
 
 BATCH_ROWS = 32_768
+
+
+def columns(*, include_headers: bool) -> list[str]:
+    """Each with its type, as in a schema."""
+    return [f"{name} {kind}" for name, kind in TYPES.items() if include_headers or name != "headers"]
 
 
 def read_rows(

@@ -9,18 +9,9 @@ from headrace.spark.batch_reader import BatchReader
 from headrace.spark.failure import DataSourceError, telling
 from headrace.spark.options import Use, read_options, write_options
 from headrace.spark.pushdown import PushdownReader
-from headrace.spark.rows import SCHEMA, SCHEMA_WITHOUT_HEADERS
+from headrace.spark.rows import columns
 from headrace.spark.sink import BatchWriter, StreamWriter
 from headrace.spark.stream_reader import StreamReader
-
-TYPES = {
-    "subject": "string",
-    "data": "binary",
-    "headers": "array<struct<key:string,value:string>>",
-    "stream": "string",
-    "seq": "bigint",
-    "timestamp": "timestamp",
-}
 
 
 class NatsDataSource(DataSource):
@@ -33,7 +24,7 @@ class NatsDataSource(DataSource):
     def schema(self) -> str:
         with telling():
             options = read_options(self.options, Use.READ)
-            return SCHEMA if options.include_headers else SCHEMA_WITHOUT_HEADERS
+            return ", ".join(columns(include_headers=options.include_headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with telling():
@@ -58,7 +49,7 @@ class NatsDataSource(DataSource):
 
 def _check_schema(schema: StructType, include_headers: bool) -> None:
     """The user may give one, but a message has the columns that it has."""
-    expected = [f"{name} {kind}" for name, kind in TYPES.items() if include_headers or name != "headers"]
+    expected = columns(include_headers=include_headers)
     given = [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
     if given != expected:
         raise DataSourceError(

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.config.options import GLOBAL_ACCOUNT
+from headrace.config.options import API_LEVEL, GLOBAL_ACCOUNT
 from headrace.config.options import AccountLimits as ConfiguredLimits
 from headrace.errors import ConfigError
-from headrace.streams.api.wire_types import Int, Int64, Uint64, always
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.errors import api_error
 from headrace.streams.subject_tree import SubjectTree
+from headrace.streams.wire_types import Int, Int64, Uint64, always
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
-
-API_LEVEL = 5
-NANOSECONDS = 1_000_000_000
 
 
 class AccountLimits(Wire):

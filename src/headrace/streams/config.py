@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from headrace.streams.api.wire_types import (
+from headrace.streams.wire_types import (
     AckPolicy,
     Compression,
     ConsumerAction,

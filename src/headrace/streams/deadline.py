@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headrace.streams.formats import NANOSECONDS, now
+from headrace.go_formats import NANOSECONDS
+from headrace.streams.formats import now
 
 LONGEST_WAIT_SECONDS = 60.0
 

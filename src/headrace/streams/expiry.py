@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from headrace.engine.store.log import Log
-from headrace.streams.formats import NANOSECONDS
+from headrace.go_formats import NANOSECONDS
 from headrace.streams.slices import STEP_RECORDS, Background, StuckError
 
 SHORTEST_PAUSE = 0.1

@@ -11,13 +11,12 @@ import re
 import time
 from datetime import UTC, datetime, timedelta, timezone
 
-NANOSECONDS = 1_000_000_000
+from headrace import go_formats
+from headrace.go_formats import EPOCH, FIRST_TIME, NANOSECONDS, format_fraction
+
 ZERO_TIME = "0001-01-01T00:00:00Z"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ZERO_TIME_NANOSECONDS = int((datetime(1, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS
 EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
 """What 64 bits hold: the times of messages, and durations on the wire."""
-LAST_TIME_NANOSECONDS = (round((datetime.max.replace(tzinfo=UTC) - EPOCH).total_seconds())) * NANOSECONDS - 1
 TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 TIME_PARTS = (
@@ -43,31 +42,18 @@ def now() -> int:
 
 def format_time(nanoseconds: int) -> str:
     """`2026-11-15T23:20:13.504390754Z`; trailing zeros of the fraction are left out. 0 is the zero time."""
-    return ZERO_TIME if nanoseconds == 0 else _format(nanoseconds)
+    return ZERO_TIME if nanoseconds == 0 else go_formats.format_time(nanoseconds)
 
 
 def utc_time(text: str) -> str:
     """The same time in UTC, as Go would write it. Raises ValueError for what is no time."""
-    return _format(_parse(text))
-
-
-def _format(nanoseconds: int) -> str:
-    """Times that have no year of four digits become the first or the last one that has."""
-    nanoseconds = min(max(nanoseconds, ZERO_TIME_NANOSECONDS), LAST_TIME_NANOSECONDS)
-    seconds, fraction = divmod(nanoseconds, NANOSECONDS)
-    text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    # strftime does not pad years before 1000
-    return text.rjust(19, "0") + format_fraction(fraction) + "Z"
-
-
-def format_fraction(nanoseconds: int) -> str:
-    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+    return go_formats.format_time(_parse(text))
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds since 1970; 0 for the zero time. Raises ValueError, in Go's words, for what is no time."""
     nanoseconds = _parse(text)
-    return 0 if nanoseconds == ZERO_TIME_NANOSECONDS else nanoseconds
+    return 0 if nanoseconds == FIRST_TIME else nanoseconds
 
 
 def _parse(text: str) -> int:
@@ -131,4 +117,5 @@ def _explain(text: str) -> str:
 
 
 def _quote(text: str) -> str:
+    """The time package of Go has a way of its own, which is not %q."""
     return json.dumps(text, ensure_ascii=False)

@@ -6,6 +6,8 @@ and takes the first. What it does not change it stores as it came. So does this.
 
 from __future__ import annotations
 
+from headrace.config.options import API_LEVEL
+
 VERSION = b"NATS/1.0"
 LINE_END = b"\r\n"
 _FIRST_LINE = VERSION + LINE_END
@@ -39,8 +41,6 @@ SCHEDULER = b"Nats-Scheduler"
 REQUIRED_API_LEVEL = b"Nats-Required-Api-Level"
 CLIENT_INFO = b"Nats-Request-Info"
 KEY_VALUE_OPERATION = b"KV-Operation"
-
-API_LEVEL = 5  # of the JetStream API that this server speaks
 
 
 def get(headers: bytes, name: bytes) -> bytes | None:

@@ -18,17 +18,16 @@ import msgspec
 
 from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
-from headrace.config.options import NATS_VERSION, Options
+from headrace.config.options import Options
 from headrace.engine.store.committer import Committer
+from headrace.go_formats import NANOSECONDS
 from headrace.logs import Log
 from headrace.streams import formats
-from headrace.streams.account import NANOSECONDS, Account
-from headrace.streams.api.advisories import random_id
-from headrace.streams.api.client_info import client_info
+from headrace.streams.account import Account
+from headrace.streams.api.advisories import client_info, random_id
 from headrace.streams.api.dispatch import Api, Request
 from headrace.streams.api.domain import DomainApi
 from headrace.streams.api.routes import REFUSALS, ROUTES
-from headrace.streams.api.wire_types import Int64
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.consumers.restore import recover_consumers
 from headrace.streams.errors import StoreError
@@ -41,6 +40,8 @@ from headrace.streams.files import (
     read_checked,
 )
 from headrace.streams.stream import Stream
+from headrace.streams.usage import Usage
+from headrace.streams.wire_types import Int64
 from headrace.unreadable import UNREADABLE_JSON
 
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
@@ -72,14 +73,13 @@ class JetStream:
         self.hub = broker.hub
         self.interest = broker.interest
         self.domain = options.jetstream_domain
-        self.version = NATS_VERSION
         self.server_name = options.server_name or broker.server_id
         self.directory = os.path.join(options.jetstream_directory, options.account, "streams")
         self.client = InternalClient(broker.hub, broker.interest, broker.on_bug)
         self.committer = Committer(sync_interval=options.sync_interval)
         self.streams: dict[str, Stream] = {}
         self.changing_streams = asyncio.Lock()
-        """Held from the check whether a stream may have what it wants until it has it: see stream_api."""
+        """Held from the check whether a stream may have what it wants until it has it (stream_requests)."""
         self.account = Account(
             self.streams,
             name=options.account,
@@ -90,6 +90,7 @@ class JetStream:
             max_duplicate_window=int(options.jetstream_limits.duplicate_window * NANOSECONDS),
             domain=self.domain,
         )
+        self.usage = Usage(self.account)
         self.api: Api | None = None
 
     @property

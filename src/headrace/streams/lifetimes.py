@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from headrace.config.durations import format_duration
 from headrace.engine.core.filters import Filter
+from headrace.go_formats import NANOSECONDS
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline
 from headrace.streams.endings import Ending, Endings
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import NANOSECONDS
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.ttl import NEVER, read_ttl
 

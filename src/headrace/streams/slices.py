@@ -8,8 +8,8 @@ of each in turn. The rules that keep this correct are few:
 - A step leaves the stream as consistent as any publish does. Nothing but sequences is carried from one step
   to the next: each looks at what is there by then.
 - What a request concerns is fixed when it begins: a purge takes nothing that was published after it.
-- Requests about one stream are handled one after another (the line in api.py), so two purges, or a purge
-  and an update, never mix; the answer comes when all is done and on disk. Publishes, deliveries,
+- Requests about one stream are handled one after another (the line in api/dispatch.py), so two purges, or a
+  purge and an update, never mix; the answer comes when all is done and on disk. Publishes, deliveries,
   acknowledgements and ages go on in between: they are single steps themselves.
 - Every removal is a record of the log, so a crash in between leaves some of it done, and nobody was told
   that it is.

@@ -5,7 +5,7 @@ r"""One stream: its log, who writes to it, who reads it, and when messages leave
 
 The engine takes plain publishes by itself. After each group that is safe on disk the log calls
 `after_commit`, and consumers hear of new messages. `Stream` itself knows no request and no answer:
-stream_api does.
+api/stream_requests.py does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import msgspec
 from headrace.engine.store.log import Log
 from headrace.engine.streams.stream_sink import StreamSink
 from headrace.streams.api.direct_get import DirectGet
-from headrace.streams.api.stream_info import ClusterInfo, StreamInfo, StreamState, with_server_metadata
+from headrace.streams.api.stream_info import ClusterInfo, StreamInfo, StreamState
+from headrace.streams.api_levels import with_server_metadata
 from headrace.streams.config import StreamConfig
 from headrace.streams.consumers.consumer import Consumer
 from headrace.streams.consumers.removed_messages import Vanished
@@ -354,8 +355,10 @@ class Stream:
 
     def info(self, *, with_server: bool = True, with_cluster: bool = False) -> StreamInfo:
         jetstream, config = self.jetstream, self.config
+        if with_server:
+            config = msgspec.structs.replace(config, metadata=with_server_metadata(config.metadata))
         return StreamInfo(
-            config=with_server_metadata(config, jetstream.version) if with_server else config,
+            config=config,
             created=format_time(self.created),
             state=self.state(),
             domain=jetstream.domain,

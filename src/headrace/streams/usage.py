@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
     from headrace.streams.account import Account
-    from headrace.streams.jetstream import JetStream
-
-_USAGES: WeakKeyDictionary[JetStream, Usage] = WeakKeyDictionary()
 
 
 class Usage:
-    """Of one server."""
+    """Of one server; all of its streams share it."""
 
     def __init__(self, account: Account) -> None:
         self._limits = {"memory": account.max_memory, "file": account.max_storage}
@@ -90,10 +86,3 @@ class Share:
         self._usage.leave(self)
         self._usage.add(self.storage, -self._counted)
         self._counted = 0
-
-
-def usage_of(jetstream: JetStream) -> Usage:
-    """The one that all streams of the server share."""
-    if jetstream not in _USAGES:
-        _USAGES[jetstream] = Usage(jetstream.account)
-    return _USAGES[jetstream]

@@ -80,9 +80,26 @@ def test_interest_in_a_subject_is_reported_as_it_comes_and_goes(bench: Bench) ->
     peer.socket.close()
     bench.settle()
     assert seen == [True, False, True, False]
-    client.unwatch_interest(b"deliver.here")
+    client.unwatch_interest(b"deliver.here", seen.append)
     bench.connect().send(b"SUB deliver.here 1\r\n")
     assert len(seen) == 4
+
+
+def test_several_may_watch_a_subject_and_leave_one_by_one(bench: Bench) -> None:
+    client = client_of(bench)
+    first: list[bool] = []
+    second: list[bool] = []
+    client.watch_interest(b"deliver.here", first.append)
+    client.watch_interest(b"deliver.here", second.append)
+    peer = bench.connect()
+    peer.send(b"SUB deliver.here 1\r\n")
+    client.unwatch_interest(b"deliver.here", first.append)
+    client.unwatch_interest(b"deliver.here", first.append)  # it has left already
+    peer.send(b"UNSUB 1\r\n")
+    assert (first, second) == ([True], [True, False])
+    client.unwatch_interest(b"deliver.here", second.append)
+    peer.send(b"SUB deliver.here 1\r\n")
+    assert second == [True, False]
 
 
 def test_acks_are_read_from_their_subject(bench: Bench) -> None:

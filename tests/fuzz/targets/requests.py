@@ -21,8 +21,8 @@ from headrace.streams.api.message_lookup import MessageDeleteRequest, MessageGet
 from headrace.streams.api.stream_requests import StreamInfoRequest, StreamListRequest, StreamPurgeRequest
 from headrace.streams.config import CreateConsumerRequest, StreamConfig, Wire
 from headrace.streams.consumers.acknowledgements import NakOptions
+from headrace.streams.consumers.changes import ResetRequest
 from headrace.streams.consumers.pull_request import BadPull, PullBody, parse_request
-from headrace.streams.consumers.reset import ResetRequest
 from headrace.streams.consumers.rules import Limits, check_config, set_defaults
 from headrace.streams.errors import ApiError
 from headrace.streams.stream_rules import check_stream_config

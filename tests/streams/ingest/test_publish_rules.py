@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from headrace.streams import headers
 from headrace.streams.config import External, StreamSource, SubjectTransform
 from headrace.streams.errors import ApiError
-from headrace.streams.ingest.big_numbers import format_number, parse_number
-from headrace.streams.ingest.counters import Total, count
+from headrace.streams.ingest.counters import Total, count, format_number, parse_number
 from headrace.streams.ingest.fast_batches import Order, parse_order
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.schedules import parse_pattern

@@ -41,19 +41,9 @@ class Case:
 
 
 @dataclass(frozen=True)
-class OfCase:
+class OfCase(Case):
     """The columns that a run and a summary have of their case."""
 
-    machine: str
-    workload: str
-    preset: str
-    variant: str
-    num_pubs: int
-    num_subs: int
-    num_msgs: int
-    msg_size: int
-    connections: int | None
-    rate_wanted: float | None
     server_name: str
 
     @property

@@ -9,10 +9,12 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-from headrace.engine.core.grammar cimport Token, write_decimal
+from headrace.engine.core.decimals cimport write_decimal
+from headrace.engine.core.grammar cimport Token
 from headrace.engine.core.interest cimport Group, Interest, Route, Subscription
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport *
+from headrace.engine.core.outboxes cimport (ARENA_SIZE, CLOSED, CONGESTED, CRITICAL, DIRTY, NO_ECHO, NO_HEADERS,
+                                            SINK, TRACED, WANTS_WRITE, Link, Outboxes, give_span)
 
 import os
 

@@ -4,6 +4,8 @@
 
 from libc.string cimport memcmp, memmove
 
+from headrace.engine.core.decimals cimport parse_decimal
+
 cdef enum Operation:
     PUB, HPUB, SUB, UNSUB, CONNECT, PING, PONG, OK, ERR, INFO, HMSG, UNFINISHED, UNKNOWN
 
@@ -48,15 +50,8 @@ cdef inline int recognise(const char *at, const char *end) noexcept:
 
 
 cdef inline Py_ssize_t parse_size(const char *at, Py_ssize_t length) noexcept:
-    """A decimal number of at most nine digits, else -1."""
-    cdef Py_ssize_t value = 0, k
-    if length == 0 or length > 9:
-        return -1
-    for k in range(length):
-        if not c'0' <= at[k] <= c'9':
-            return -1
-        value = 10 * value + (at[k] - c'0')
-    return value
+    """A decimal number of at most nine digits, otherwise -1."""
+    return <Py_ssize_t> parse_decimal(at, length, 9)
 
 
 cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
@@ -101,18 +96,3 @@ cdef inline bint is_reserved_reply(const char *reply, Py_ssize_t length) noexcep
     return reply[0] == c'_' and (starts_with(reply, length, b'_R_.', 3) and reply[3] == c'.'
                                  or starts_with(reply, length, b'_GR_.', 5)) \
         or reply[0] == c'$' and starts_with(reply, length, b'$JS.ACK.', 8)
-
-
-cdef inline Py_ssize_t write_decimal(char *at, unsigned long long value) noexcept:
-    """Write a number in decimal, without a terminator; returns its length (at most 20)."""
-    cdef char digits[20]
-    cdef Py_ssize_t length = 0, k
-    while True:
-        digits[length] = <char> (c'0' + value % 10)
-        length += 1
-        value //= 10
-        if value == 0:
-            break
-    for k in range(length):
-        at[k] = digits[length - 1 - k]
-    return length

@@ -28,12 +28,17 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.core.deliveries cimport Deliveries
-from headrace.engine.core.grammar cimport *
+from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGTHS, NAMES, OK, PING, PONG, PUB, SUB,
+                                           UNFINISHED, UNKNOWN, UNSUB, Token, is_literal_subject, is_reserved_reply,
+                                           is_space, parse_size, recognise, shorten_spaces, split, starts_with)
 from headrace.engine.core.interest cimport Group, Interest, Route, Subscription
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport *
+from headrace.engine.core.outboxes cimport (AWAITING_AUTH, BUDGET, CLOSED, CONNECTED, DIRTY, NO_HEADERS,
+                                            NO_RESPONDERS, PAUSED, PEDANTIC, PONGED, SOURCE, TRACED, VERBOSE,
+                                            WANTS_WRITE, Link, tell_owner)
 from headrace.engine.core.pace cimport Pace
-from headrace.engine.core.system cimport *
+from headrace.engine.core.system cimport (EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, close,
+                                          epoll_ctl, epoll_event, epoll_wait, iovec, monotonic, read, readv)
 from headrace.engine.core.wide_map cimport WideMap
 
 import os

@@ -33,7 +33,9 @@ from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.core.interest cimport Interest, Subscription
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.system cimport *
+from headrace.engine.core.system cimport (CLOCK_MONOTONIC, EPOLL_CLOEXEC, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT,
+                                          TFD_CLOEXEC, TFD_NONBLOCK, close, epoll_create1, epoll_ctl, epoll_event,
+                                          iovec, itimerspec, monotonic, read, timerfd_create, timerfd_settime, writev)
 
 import os
 

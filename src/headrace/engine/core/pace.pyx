@@ -5,7 +5,7 @@ messages come one by one. Both are bets on what peers do. Each is tried, measure
 that no peer is slower for it by more than the rare trial.
 """
 
-from headrace.engine.core.system cimport *
+from headrace.engine.core.system cimport epoll_event, epoll_wait, monotonic, nanosleep, timespec
 
 cdef double LINGER_SECONDS = 0.000080
 cdef int LINGER_AT = 8                       # lingering succeeded so often more than it failed, which counts twice

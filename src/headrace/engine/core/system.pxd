@@ -1,6 +1,6 @@
 # The system calls that the engine makes.
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from "sys/epoll.h" nogil:
     enum: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLL_CLOEXEC
@@ -41,7 +41,22 @@ cdef extern from "unistd.h" nogil:
     int close(int fd)
 
 
+cdef inline int64_t wall_clock() noexcept nogil:
+    """Nanoseconds since 1970."""
+    cdef timespec moment
+    clock_gettime(CLOCK_REALTIME, &moment)
+    return <int64_t> moment.tv_sec * 1_000_000_000 + moment.tv_nsec
+
+
+cdef inline int64_t monotonic_nanoseconds() noexcept nogil:
+    """Of a clock that nobody can set."""
+    cdef timespec moment
+    clock_gettime(CLOCK_MONOTONIC, &moment)
+    return <int64_t> moment.tv_sec * 1_000_000_000 + moment.tv_nsec
+
+
 cdef inline double monotonic() noexcept:
+    """The same in seconds."""
     cdef timespec moment
     clock_gettime(CLOCK_MONOTONIC, &moment)
     return moment.tv_sec + moment.tv_nsec * 1e-9

@@ -41,16 +41,13 @@ from headrace.engine.store.removing cimport (
 )
 from headrace.engine.store.segments cimport add_message, add_range, clear_ranges, free_segment, make_room_for_range
 from headrace.engine.store.subject_index cimport SubjectIndex
-from headrace.engine.core.system cimport clock_gettime, monotonic, timespec
+from headrace.engine.core.system cimport monotonic, wall_clock
 
 import os
 
 from headrace.engine.store.store import MOST_DAMAGES
 
 prepare_crc32c()
-
-cdef extern from "time.h" nogil:
-    enum: CLOCK_REALTIME
 
 cdef extern from "string.h" nogil:
     void *memmem(const void *haystack, size_t haystack_length, const void *needle, size_t needle_length)
@@ -71,12 +68,6 @@ class Refused(Exception):
     def __init__(self, reason):
         super().__init__(reason)
         self.reason = reason
-
-
-cdef int64_t now() noexcept:
-    cdef timespec moment
-    clock_gettime(CLOCK_REALTIME, &moment)
-    return <int64_t> moment.tv_sec * 1000000000 + moment.tv_nsec
 
 
 cdef class Log(Appender):
@@ -423,7 +414,7 @@ cdef class Log(Appender):
             raise
         head.length = <uint32_t> length
         head.seq = seq
-        head.time = time if time else now()
+        head.time = time if time else wall_clock()
         head.previous = entry.last if entry.count and not entry.last_stale else 0
         head.header_length = header_length
         head.subject_length = subject_length

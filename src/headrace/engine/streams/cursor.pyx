@@ -13,14 +13,13 @@ from cpython.mem cimport PyMem_Free
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.filters cimport Filter
-from headrace.engine.core.grammar cimport write_decimal
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.store.log cimport Log, Watcher
 from headrace.engine.core.message cimport Message
 from headrace.engine.store.store cimport NOTHING, TIRED
-from headrace.engine.core.system cimport *
 from headrace.engine.store.windows cimport Record, Window
 
 cdef Py_ssize_t FULL_OUTBOX = 512 * 1024

@@ -15,8 +15,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.filters cimport Filter
-from headrace.engine.core.grammar cimport write_decimal
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest, Subscription
 from headrace.engine.store.log cimport Log
@@ -24,7 +24,7 @@ from headrace.engine.core.message cimport Message
 from headrace.engine.streams.message_ids cimport MessageIds, Remembered
 from headrace.engine.core.outboxes cimport Link
 from headrace.engine.core.sinks cimport Sink
-from headrace.engine.core.system cimport *
+from headrace.engine.core.system cimport wall_clock
 from headrace.engine.store.windows cimport Record, Window
 
 cdef enum HeaderKind:
@@ -37,12 +37,6 @@ DEF MAX_HEADERS = 65535
 cdef uint64_t ALL_OF_THEM = <uint64_t> -1
 DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
-
-
-cdef int64_t wall_clock() noexcept:
-    cdef timespec moment
-    clock_gettime(CLOCK_REALTIME, &moment)
-    return moment.tv_sec * <int64_t> 1_000_000_000 + moment.tv_nsec
 
 
 cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **value, Py_ssize_t *value_length) noexcept:

@@ -1,5 +1,5 @@
-"""What the server tells about a consumer on `$JS.EVENT.…`: created, deleted, paused, pinned, given up,
-acknowledged.
+"""What the server tells on `$JS.EVENT.…`: a consumer was created, deleted, paused, pinned, given up or
+acknowledged; and which client asked, for the audit of the API.
 
 An advisory is built, encoded and published only if somebody listens to its subject.
 """
@@ -9,10 +9,13 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from headrace.broker.connection import Connection
 from headrace.broker.internal import InternalClient
+from headrace.go_formats import NANOSECONDS
 from headrace.streams.formats import format_time
 
 SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER."
@@ -101,3 +104,27 @@ class Advisories:
             return
         event = {"type": kind, "id": random_id(), "timestamp": format_time(self._now())}
         self._client.publish(target, msgspec.json.encode({**event, **self._names, **body, **self._domain}))
+
+
+def client_info(publisher: object, server_name: str, account: str) -> dict[str, Any]:
+    """Only the account for a request from within the server."""
+    connection = getattr(publisher, "owner", publisher)
+    if not isinstance(connection, Connection):
+        return {"acc": account}
+    optional = {
+        "user": connection.user,
+        "name": connection.options.name,
+        "lang": connection.options.lang,
+        "ver": connection.options.version,
+        "rtt": int(connection.rtt * NANOSECONDS),
+    }
+    return {
+        "start": format_time(int(connection.started_at * NANOSECONDS)),
+        "host": connection.host,
+        "id": connection.cid,
+        "acc": account,
+        **{key: value for key, value in optional.items() if value},
+        "server": server_name,
+        "kind": "Client",
+        "client_type": "nats",
+    }

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.streams.api.dispatch import Request, Route
-from headrace.streams.api.json_requests import decode
-from headrace.streams.api.lenient_json import unmarshal
-from headrace.streams.api.wire_types import Int, Time
+from headrace.streams.api.json_requests import decode, unmarshal
+from headrace.streams.api_levels import set_required_level
 from headrace.streams.config import CreateConsumerRequest, Wire
 from headrace.streams.consumers.create import create_consumer, update_consumer
-from headrace.streams.consumers.info import ConsumerInfo, set_required_level, with_versions
+from headrace.streams.consumers.info import ConsumerInfo, with_versions
 from headrace.streams.consumers.rules import GROUP_NAME
 from headrace.streams.errors import api_error
 from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
+from headrace.streams.wire_types import Int, Time
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer

@@ -4,21 +4,27 @@ Go's rules differ from msgspec's: field names match in any case, null changes no
 several values that are laid over each other, an empty one is as good as {}, and the first wrong field of
 the lot is reported by its path and Go type. Clients see these texts, so they are made here, from the
 annotations of wire_types.
+
+Small bodies (pull requests, delays, resets, unpins) are decoded by `unmarshal`, as nats-server does without
+its API's care: unknown fields are ignored, there is exactly one value, and errors have Go's plain words.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from headrace.streams.api.json_syntax import explain
-from headrace.streams.api.wire_types import Choice, Moment, Number
 from headrace.streams.config import Wire
-from headrace.streams.errors import api_error
+from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import normalise_time
+from headrace.streams.wire_types import Choice, Moment, Number
 
 WireType = TypeVar("WireType", bound=Wire)
+END_OF_INPUT = "unexpected end of JSON input"
+PREFIX = "invalid JSON: "
 Path = tuple[str | int, ...]
 
 
@@ -272,3 +278,18 @@ def _go_type(kind: Any) -> str:
     if issubclass(kind, Wire):
         return f"server.{kind.go_name or kind.__name__}"
     return "string" if kind is str else "bool"
+
+
+def unmarshal(body: bytes, kind: type[WireType]) -> WireType:
+    """The value, or ApiError `invalid_json`."""
+    if not body.strip():
+        raise api_error("invalid_json", err=END_OF_INPUT)
+    try:
+        return decode(body, kind, strict=False)
+    except ApiError as error:
+        raise api_error("invalid_json", err=plain_reason(error)) from None
+
+
+def plain_reason(error: ApiError) -> str:
+    reason = error.description.removeprefix(PREFIX)
+    return END_OF_INPUT if reason == "unexpected EOF" else re.sub(r" at offset \d+$", "", reason)

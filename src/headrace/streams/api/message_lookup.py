@@ -6,8 +6,8 @@ import msgspec
 
 from headrace.engine.store.log import Log
 from headrace.engine.store.readings import Stored
-from headrace.streams.api.wire_types import Int, Time, Uint64, always
 from headrace.streams.config import Wire
+from headrace.streams.wire_types import Int, Time, Uint64, always
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
 

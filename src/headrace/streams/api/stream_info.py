@@ -1,18 +1,26 @@
-"""What the API tells about a stream: its configuration, its state, and where it is."""
+"""What the API tells about a stream: its configuration and its state.
+
+Subjects and deleted sequences are told only if they are asked for, because they can be long. Both are put
+together in slices. What is published or removed meanwhile may or may not be in it.
+"""
 
 from __future__ import annotations
 
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from headrace.streams.account import API_LEVEL
-from headrace.streams.api.wire_types import Int, Uint64, always
+from headrace.engine.core.filters import Filter
+from headrace.engine.store.log import Log
 from headrace.streams.config import StreamConfig, Wire
+from headrace.streams.slices import in_slices
+from headrace.streams.wire_types import Int, Uint64, always
+from headrace.subjects.grammar import decode, encode
 
-NATS_VERSION_KEY = "_nats.ver"
-LEVEL_KEY = "_nats.level"
-REQUIRED_LEVEL_KEY = "_nats.req.level"
+STEP_PLACES = 5000
+STEP_SEQUENCES = 50_000
 
 
 class StreamState(Wire):
@@ -46,28 +54,63 @@ class StreamInfo(Wire):
     ts: str = always("")
 
 
-def required_level(config: StreamConfig) -> int:
-    """The lowest API level of a server that can run this stream."""
-    level = 0
-    if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0:
-        level = 1
-    if (
-        config.allow_msg_counter
-        or config.allow_atomic
-        or config.allow_msg_schedules
-        or config.persist_mode == "async"
-    ):
-        level = 2
-    return 4 if config.allow_batched else level
+async def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> tuple[int, dict[str, int]]:
+    """How many subjects match, and the messages of each on one page; the pages are in the order of names."""
+    filter_ = Filter((encode(pattern),))
+    counts: dict[str, int] = {}
+    start = 0
+
+    def step() -> bool:
+        nonlocal start
+        for subject, count in log.count_subjects(filter_, start, STEP_PLACES).items():
+            counts[decode(subject)] = count
+        start += STEP_PLACES
+        return start >= log.subject_places
+
+    await in_slices(step, place=lambda: start)
+    if not offset and len(counts) <= limit:
+        return len(counts), counts
+    names = await _sorted_page(list(counts), offset, limit)
+    return len(counts), {name: counts[name] for name in names}
 
 
-def set_static_metadata(config: StreamConfig) -> None:
-    """The level is stored with the stream; what describes this server is not."""
-    kept = {key: value for key, value in config.metadata.items() if key not in (NATS_VERSION_KEY, LEVEL_KEY)}
-    config.metadata = {**kept, REQUIRED_LEVEL_KEY: str(required_level(config))}
+async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
+    """Runs are sorted one by one, and merged as far as the page goes."""
+    runs: list[list[str]] = []
+
+    def sort() -> bool:
+        start = len(runs) * STEP_PLACES
+        runs.append(sorted(names[start : start + STEP_PLACES]))
+        return start + STEP_PLACES >= len(names)
+
+    await in_slices(sort, place=lambda: len(runs))
+    in_order, page = merge(*runs), list[str]()
+    passed = 0
+
+    def take() -> bool:
+        nonlocal passed
+        some = list(islice(in_order, STEP_PLACES // 10))
+        page.extend(some[max(offset - passed, 0) :])
+        passed += len(some)
+        return not some or len(page) >= limit
+
+    await in_slices(take, place=lambda: passed)
+    return page[:limit]
 
 
-def with_server_metadata(config: StreamConfig, version: str) -> StreamConfig:
-    """A copy for an answer: it also says which server runs the stream."""
-    metadata = {**config.metadata, NATS_VERSION_KEY: version, LEVEL_KEY: str(API_LEVEL)}
-    return msgspec.structs.replace(config, metadata=metadata)
+async def list_deleted(log: Log) -> msgspec.Raw | None:
+    """The sequences between the first and the last message that have none: JSON, as they may be very many."""
+    encoder = msgspec.json.Encoder()
+    listed = bytearray(b"[")
+    seq = log.first_seq
+
+    def step() -> bool:
+        nonlocal seq
+        if missing := log.deleted(seq, STEP_SEQUENCES):
+            listed.extend(encoder.encode(missing)[1:-1] + b",")
+        seq += STEP_SEQUENCES
+        return seq > log.last_seq
+
+    await in_slices(step, place=lambda: seq)
+    listed[-1:] = b"]"
+    return msgspec.Raw(listed) if len(listed) > 1 else None

@@ -16,9 +16,12 @@ import msgspec
 
 from headrace.streams.api.dispatch import Request, Route
 from headrace.streams.api.json_requests import decode
-from headrace.streams.api.stream_details import count_subjects, list_deleted
-from headrace.streams.api.stream_info import REQUIRED_LEVEL_KEY, StreamInfo, set_static_metadata
-from headrace.streams.api.wire_types import Int, Uint64, always
+from headrace.streams.api.stream_info import (
+    StreamInfo,
+    count_subjects,
+    list_deleted,
+)
+from headrace.streams.api_levels import set_required_level, with_level_of
 from headrace.streams.config import StreamConfig, StreamConfigRequest, Wire
 from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.files import (
@@ -33,8 +36,14 @@ from headrace.streams.files import (
 )
 from headrace.streams.origins.source_rules import check_filters_at_create
 from headrace.streams.stream import Stream
-from headrace.streams.stream_rules import check_stream_config, invalid
-from headrace.streams.update_rules import check_overlap, check_single_server, check_update
+from headrace.streams.stream_rules import (
+    check_overlap,
+    check_single_server,
+    check_stream_config,
+    check_update,
+    invalid,
+)
+from headrace.streams.wire_types import Int, Uint64, always
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
@@ -88,7 +97,7 @@ def find_stream(jetstream: JetStream, name: str) -> Stream:
 
 async def create_stream(jetstream: JetStream, request: Request) -> Fields:
     wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
-    set_static_metadata(wanted)
+    set_required_level(wanted)
     if wanted.name != request.stream:
         raise api_error("stream_mismatch")
     if "/" in wanted.name or "\\" in wanted.name:
@@ -166,12 +175,7 @@ def _created(stream: Stream) -> Fields:
 
 
 def _is_same(old: StreamConfig, new: StreamConfig) -> bool:
-    """The level in the metadata is the server's business."""
-    metadata = {**new.metadata}
-    metadata.pop(REQUIRED_LEVEL_KEY, None)
-    if REQUIRED_LEVEL_KEY in old.metadata:
-        metadata[REQUIRED_LEVEL_KEY] = old.metadata[REQUIRED_LEVEL_KEY]
-    return old == msgspec.structs.replace(new, metadata=metadata)
+    return old == msgspec.structs.replace(new, metadata=with_level_of(old.metadata, new.metadata))
 
 
 def _config(request: StreamConfigRequest) -> StreamConfig:
@@ -198,7 +202,7 @@ async def _change(jetstream: JetStream, request: Request, wanted: StreamConfigRe
     if config.name != request.stream:
         raise api_error("stream_mismatch")
     stream = find_stream(jetstream, config.name)
-    set_static_metadata(config)
+    set_required_level(config)
     config = check_update(stream.config, config, account, pedantic=wanted.pedantic)
     _check_consumer_limits(stream, config)
     check_overlap(config, account)

@@ -11,17 +11,17 @@ import random
 from collections.abc import Callable
 
 from headrace.config.durations import parse_duration
-from headrace.streams.api.lenient_json import unmarshal
-from headrace.streams.api.wire_types import Duration
+from headrace.go_formats import NANOSECONDS
+from headrace.streams.api.json_requests import unmarshal
 from headrace.streams.config import Wire
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.rules import sampling_percent
 from headrace.streams.errors import ApiError
 from headrace.streams.slices import STEP_RECORDS, wait_in_line
+from headrace.streams.wire_types import Duration
 
 ACK = (b"", b"+ACK", b"+OK")
 NAK, PROGRESS, TERM, NEXT = b"-NAK", b"+WPI", b"+TERM", b"+NXT"
-NANOSECONDS = 1_000_000_000
 
 Ack = tuple[int, int, int, bytes, bytes]
 """Stream sequence, consumer sequence, deliveries, body, reply."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-NANOSECONDS = 1_000_000_000
+from headrace.go_formats import NANOSECONDS
 
 
 class Alarm:

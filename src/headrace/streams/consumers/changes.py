@@ -1,23 +1,37 @@
-"""What happens to a consumer when its configuration, its place or its stream changes under it."""
+"""A running consumer gets another configuration (update) or begins again elsewhere (reset).
+
+A reset goes back to the ack floor, or to a sequence that the deliver policy allows.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.streams.config import ConsumerConfig
+import msgspec
+
+from headrace.engine.core.sinks import InboxMessage
+from headrace.streams import headers
+from headrace.streams.api.json_requests import unmarshal
+from headrace.streams.config import ConsumerConfig, Wire
 from headrace.streams.consumers.idle import stamp_threshold
+from headrace.streams.consumers.info import with_versions
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.start import make_filter
-from headrace.streams.slices import RETRY_SECONDS, STEP_RECORDS, wait_in_line
+from headrace.streams.errors import ApiError, api_error, store_error
+from headrace.streams.formats import parse_store_time
+from headrace.streams.slices import RETRY_SECONDS, wait_in_line
+from headrace.streams.wire_types import Uint64
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
 
+RESET_TYPE = "io.nats.jetstream.api.v1.consumer_reset_response"
 
-DELETED = "Unacknowledged message was deleted"
-"""Why, as nats-server's advisory puts it."""
+
+class ResetRequest(Wire):
+    go_name = "JSApiConsumerResetRequest"
+    seq: Uint64 = 0
 
 
 def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
@@ -89,51 +103,50 @@ def _count_again(consumer: Consumer) -> None:
     wait_in_line(step)
 
 
-def terminate_removed(consumer: Consumer) -> Iterator[None]:
-    """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
-    core, ledger = consumer.core, consumer.core.ledger
-    for gone in _pending_and_gone(consumer):
-        for seq in gone:
-            core.advisories.terminated(seq, ledger.pending[seq][0], ledger.deliveries(seq), DELETED)
-            ledger.acknowledge(seq)
-        if gone:
-            ledger.last_ack = core.now()
-            core.changed()
-            consumer.delivery.pump()
-            core.flush_soon()
-        yield
-
-
-def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
-    """What is pending of messages that are not there any more; ask for the next part in another step."""
-    core, pending = consumer.core, consumer.core.ledger.pending
-    seqs = list(pending)
-    for start in range(0, len(seqs), STEP_RECORDS):
-        if consumer.is_closed:
-            return
-        some = seqs[start : start + STEP_RECORDS]
-        yield [seq for seq in some if seq in pending and not core.log.has(seq)]
-
-
-def forget_removed(consumer: Consumer) -> Iterator[None]:
-    """Messages were purged: what was pending of them is done with."""
-    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
-    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
-    is_any = False
-    for gone in _pending_and_gone(consumer):
-        for seq in gone:
-            ledger.acknowledge(seq)
-            ledger.last_ack = core.now()
-        is_any = is_any or bool(gone)
-        yield
-    if consumer.is_closed:
+def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
+    """Consumers subscribe these themselves: asking one that is not there finds no responder."""
+    if not message.reply:
         return
-    for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
-        del ledger.redelivered[seq]
-    if not ledger.pending and log.first_seq:
-        ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
-        ledger.close_gap()
-    core.changed()
-    if is_any:
-        consumer.delivery.pump()
-        core.flush_soon()
+    try:
+        if headers.is_level_too_high(message.headers):
+            raise api_error("required_api_level")
+        request = unmarshal(message.payload, ResetRequest) if message.payload else ResetRequest()
+        seq = _find_sequence(consumer, request.seq)
+    except ApiError as error:
+        _refuse(consumer, message.reply, error)
+        return
+    consumer.begin_at(seq)
+    wait_in_line(lambda: _answer_when_counted(consumer, message.reply, seq))
+
+
+def _refuse(consumer: Consumer, reply: bytes, error: ApiError) -> None:
+    answer = {"type": RESET_TYPE, "error": error.body, "reset_seq": 0}
+    consumer.core.client.publish(reply, msgspec.json.encode(answer))
+
+
+def _answer_when_counted(consumer: Consumer, reply: bytes, seq: int) -> bool:
+    try:
+        if not consumer.go_on_counting():
+            return False
+    except OSError as error:  # it has begun anew; how many messages wait is counted later
+        _refuse(consumer, reply, store_error(error))
+        return True
+    info = msgspec.to_builtins(with_versions(consumer.info()))
+    answer = {"type": RESET_TYPE, **info, "reset_seq": seq}
+    consumer.core.client.publish(reply, msgspec.json.encode(answer))
+    return True
+
+
+def _find_sequence(consumer: Consumer, seq: int) -> int:
+    config, log = consumer.config, consumer.core.log
+    if seq == 0:
+        return consumer.core.ledger.floor[1] + 1
+    if config.deliver_policy == "by_start_sequence":
+        if seq < config.opt_start_seq:
+            raise api_error("consumer_invalid_reset", err="below start seq")
+    elif config.deliver_policy == "by_start_time":
+        if seq < log.seek_time(parse_store_time(config.opt_start_time or "")):
+            raise api_error("consumer_invalid_reset", err="below start time")
+    elif config.deliver_policy != "all":
+        raise api_error("consumer_invalid_reset", err="not allowed")
+    return seq

@@ -24,21 +24,16 @@ from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.acknowledgements import Ack, Acks
 from headrace.streams.consumers.alarm import Alarm
-from headrace.streams.consumers.changes import begin_at, change_config, forget_removed, terminate_removed
-from headrace.streams.consumers.clock import steady_clock
-from headrace.streams.consumers.core import Core
+from headrace.streams.consumers.changes import begin_at, change_config, on_reset_request
+from headrace.streams.consumers.core import Core, status, steady_clock
 from headrace.streams.consumers.idle import Idleness, stamp_threshold
-from headrace.streams.consumers.info import ConsumerInfo
-from headrace.streams.consumers.next_message import Source
-from headrace.streams.consumers.place import place
+from headrace.streams.consumers.info import ConsumerInfo, describe
+from headrace.streams.consumers.next_message import Replay, Source
 from headrace.streams.consumers.pull import PullDelivery
-from headrace.streams.consumers.pull_status import status
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
-from headrace.streams.consumers.replay import Replay
-from headrace.streams.consumers.report import describe
-from headrace.streams.consumers.reset import on_reset_request
-from headrace.streams.consumers.start import make_filter
+from headrace.streams.consumers.removed_messages import forget_removed, terminate_removed
+from headrace.streams.consumers.start import make_filter, place
 from headrace.streams.consumers.state import ConsumerState, snapshot
 from headrace.streams.consumers.state_writer import StateWriter
 from headrace.streams.slices import STEP_RECORDS, in_slices
@@ -179,7 +174,7 @@ class Consumer:
         self._close(keep=True)
 
     def delete(self) -> None:
-        """End, and be forgotten by the stream. The files are left to `consumer_store.remove`."""
+        """End, and be forgotten by the stream. The files are left to `remove_files`."""
         if self.is_closed:
             return
         self.core.advisories.deleted()

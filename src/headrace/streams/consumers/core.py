@@ -1,4 +1,4 @@
-"""What the parts of one consumer share: its configuration, cursor, ledger, clock and voice.
+"""What the parts of one consumer share: its configuration, cursor, ledger, clock and status messages.
 
 The parts (pull or push delivery, acknowledgements, redelivery, replay) know this and not each other;
 consumer.py puts them together.
@@ -6,6 +6,7 @@ consumer.py puts them together.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from headrace.broker.internal import InternalClient
@@ -14,12 +15,44 @@ from headrace.engine.streams.cursor import Cursor
 from headrace.streams.api.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers.alarm import Alarm
-from headrace.streams.consumers.clock import Clock
 from headrace.streams.consumers.ledger import Ledger
 from headrace.streams.formats import parse_time
 
+Clock = Callable[[], int]
+
 READ_RETRY = 200_000_000
 """Nanoseconds until a log that could not be read is read again."""
+
+
+def steady_clock(time_of_day: Clock) -> Clock:
+    """A clock that nobody can set: it starts with the time of day, in nanoseconds, and then only counts.
+
+    Consumers measure their waits with it, so that nothing expires early or waits for a day because somebody
+    corrected the time of the machine. What they report, or compare with a date, is the time of day.
+    """
+    start = time_of_day() - time.monotonic_ns()
+    return lambda: start + time.monotonic_ns()
+
+
+def status(code: int, description: str) -> bytes:
+    return f"NATS/1.0 {code} {description}\r\n\r\n".encode()
+
+
+def status_with_rest(code: int, description: str, messages: int, size: int) -> bytes:
+    """With what the request had not been given when it ended."""
+    return (
+        f"NATS/1.0 {code} {description}\r\n"
+        f"Nats-Pending-Messages: {messages}\r\nNats-Pending-Bytes: {size}\r\n\r\n"
+    ).encode()
+
+
+def idle_heartbeat(consumer_seq: int, stream_seq: int, stalled: str = "") -> bytes:
+    """Nothing to deliver, but alive. `stalled` is the flow control request that has no answer yet."""
+    stall = f"Nats-Consumer-Stalled: {stalled}\r\n" if stalled else ""
+    return (
+        f"NATS/1.0 100 Idle Heartbeat\r\n"
+        f"Nats-Last-Consumer: {consumer_seq}\r\nNats-Last-Stream: {stream_seq}\r\n{stall}\r\n"
+    ).encode()
 
 
 class Core:

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from headrace.streams import files
 from headrace.streams.api.advisories import random_id
+from headrace.streams.api_levels import with_level_of
 from headrace.streams.config import ConsumerConfig, CreateConsumerRequest
 from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.consumer import Consumer
 from headrace.streams.consumers.directory import ConsumerMeta
-from headrace.streams.consumers.info import copy_required_level
-from headrace.streams.consumers.rules import MAX_NAME_BYTES, Limits, check_config, set_defaults
+from headrace.streams.consumers.rules import (
+    MAX_NAME_BYTES,
+    Limits,
+    check_config,
+    check_partition,
+    check_update,
+    check_workqueue,
+    set_defaults,
+)
 from headrace.streams.consumers.state import snapshot
-from headrace.streams.consumers.update_rules import check_partition, check_update, check_workqueue
 from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.slices import in_slices
 
@@ -71,7 +78,7 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
 async def _create_again(existing: Consumer, request: CreateConsumerRequest) -> Consumer:
     config, stream = request.config, existing.stream
     if request.action == "create":
-        copy_required_level(config, existing.config)
+        config.metadata = with_level_of(existing.config.metadata, config.metadata)
         if config != existing.config:
             raise api_error("consumer_already_exists")
     if stream.config.retention == "workqueue":

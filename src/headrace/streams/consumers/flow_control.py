@@ -1,12 +1,15 @@
-"""Flow control of push consumers: a window of bytes that the client must confirm before more is sent.
+"""How fast a push consumer may send: flow control and the rate limit.
 
-When more than half of the window is on its way, a request is sent along; the client answers it when it has
-come that far. While more than the whole window is on its way nothing is sent. Each answer doubles the
-window, up to a limit.
+Flow control is a window of bytes that the client must confirm before more is sent. When more than half of the
+window is on its way, a request is sent along; the client answers it when it has come that far. While more
+than the whole window is on its way nothing is sent. Each answer doubles the window, up to a limit.
+
+The rate limit is a bucket of bytes that fills at that rate, and holds at least one message.
 """
 
 from __future__ import annotations
 
+from headrace.go_formats import NANOSECONDS
 from headrace.streams.api.advisories import random_id
 
 WINDOW_LIMIT = 32 * 1024 * 1024
@@ -52,3 +55,26 @@ class FlowControl:
         self.request = ""
         self._requested = 0
         return True
+
+
+class RateLimit:
+    def __init__(self, bits_per_second: int, burst: int, now: int) -> None:
+        self._rate = max(1, bits_per_second // 8)
+        self._burst = burst
+        self._tokens = float(burst)
+        self._filled = now
+
+    def budget(self, now: int) -> int:
+        """Bytes that may go now; not positive: none, see `wait`."""
+        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate / NANOSECONDS)
+        self._filled = now
+        return int(self._tokens)
+
+    def note(self, size: int) -> None:
+        """A message may take more than there is: the debt is paid off before the next one."""
+        self._tokens -= size
+
+    @property
+    def wait(self) -> int:
+        """Nanoseconds until something may go again."""
+        return int((1 - self._tokens) * NANOSECONDS / self._rate) + 1

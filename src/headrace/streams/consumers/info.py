@@ -1,17 +1,19 @@
-"""What a consumer tells about itself."""
+"""Consumer info: what the API answers about a consumer."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from headrace.streams.api.wire_types import Duration, Int, Time, Uint64, always
+from headrace.streams.api_levels import with_server_metadata
 from headrace.streams.config import ConsumerConfig, Wire
-from headrace.streams.formats import ZERO_TIME
+from headrace.streams.consumers.pull import PullDelivery
+from headrace.streams.formats import LATEST, format_time
+from headrace.streams.wire_types import Duration, Int, Time, Uint64, always
 
-VERSION_KEYS = ("_nats.ver", "_nats.level")
-REQUIRED_LEVEL = "_nats.req.level"
-SERVER_VERSION = "2.15.1"
-API_LEVEL = 5
+if TYPE_CHECKING:
+    from headrace.streams.consumers.consumer import Consumer
 
 
 class SequenceInfo(Wire):
@@ -48,36 +50,46 @@ class ResetInfo(ConsumerInfo):
     reset_seq: Uint64 = always(0)
 
 
-def set_required_level(config: ConsumerConfig) -> None:
-    """Note which level of the API the configuration needs; forget what an answer had added."""
-    level = 0
-    if (
-        (config.pause_until and config.pause_until != ZERO_TIME)
-        or config.priority_policy != "none"
-        or config.priority_timeout
-        or config.priority_groups
-    ):
-        level = 1
-    if config.ack_policy == "flow_control":
-        level = 4
-    metadata = {key: value for key, value in config.metadata.items() if key not in VERSION_KEYS}
-    config.metadata = {**metadata, REQUIRED_LEVEL: str(level)}
-
-
-def copy_required_level(config: ConsumerConfig, old: ConsumerConfig) -> None:
-    """Make configurations comparable: the level is the old one's."""
-    metadata = {key: value for key, value in config.metadata.items() if key not in VERSION_KEYS}
-    metadata.pop(REQUIRED_LEVEL, None)
-    if REQUIRED_LEVEL in old.metadata:
-        metadata[REQUIRED_LEVEL] = old.metadata[REQUIRED_LEVEL]
-    config.metadata = metadata
-
-
 def with_versions(info: ConsumerInfo) -> ConsumerInfo:
     """As answers have it: with the server's version and API level among the metadata."""
     assert info.config is not None
-    versions = {"_nats.ver": SERVER_VERSION, "_nats.level": str(API_LEVEL)}
-    config = msgspec.structs.replace(info.config)
-    config.metadata = {**config.metadata, **versions}
-    info.config = config
+    info.config = msgspec.structs.replace(info.config, metadata=with_server_metadata(info.config.metadata))
     return info
+
+
+def describe(consumer: Consumer) -> ConsumerInfo:
+    core, ledger, delivery = consumer.core, consumer.core.ledger, consumer.delivery
+    now = core.time_of_day()
+    floor_consumer, floor_stream = ledger.floor
+    info = ConsumerInfo(
+        stream_name=core.stream,
+        name=core.name,
+        created=format_time(consumer.created),
+        config=core.config,
+        delivered=_sequences(ledger.delivered_consumer, ledger.delivered_stream, ledger.last_delivery),
+        ack_floor=_sequences(floor_consumer, floor_stream, ledger.last_ack),
+        num_ack_pending=len(ledger.pending),
+        num_redelivered=0 if core.config.max_deliver == 1 else len(ledger.redelivered),
+        num_pending=consumer.source.num_pending,
+        ts=format_time(now),
+    )
+    if core.is_paused:
+        info.paused = True
+        info.pause_remaining = min(core.pause_until - now, LATEST)
+    if isinstance(delivery, PullDelivery):
+        info.num_waiting = delivery.num_waiting
+        if core.config.priority_groups:
+            group, pins = core.config.priority_groups[0], delivery.pins
+            state = PriorityGroupState(
+                group=group, pinned_client_id=pins.id, pinned_ts=format_time(pins.since)
+            )
+            info.priority_groups = [state]
+    else:
+        info.push_bound = delivery.is_active
+    return info
+
+
+def _sequences(consumer_seq: int, stream_seq: int, last: int) -> SequenceInfo:
+    return SequenceInfo(
+        consumer_seq=consumer_seq, stream_seq=stream_seq, last_active=format_time(last) if last else None
+    )

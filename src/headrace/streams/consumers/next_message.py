@@ -1,9 +1,10 @@
-"""Where the next message of a consumer comes from: the redelivery queue first, then the start list, then
-the log.
+"""Which message a consumer delivers next, and when.
 
-The log is the usual case: the engine's cursor delivers whole batches from it. The other two are delivered
-one by one. The start list belongs to `last_per_subject`: the sequences of the last message of each subject
-as of the consumer's creation; the log goes on after them.
+The redelivery queue comes first, then the start list, then the log. The log is the usual case: the engine's
+cursor delivers whole batches from it. The other two are delivered one by one. The start list belongs to
+`last_per_subject`: the sequences of the last message of each subject as of the consumer's creation; the log
+continues after them. With the replay policy `original`, messages that were stored before the consumer started
+keep the distances in time that they had.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 from collections import deque
 
 from headrace.streams.consumers.core import Core
+from headrace.streams.consumers.removed_messages import DELETED
 
 NO_LIMIT = 1 << 62
-REMOVED = "Unacknowledged message was deleted"
+SHORTEST_WAIT = 1_000_000
+"""Nanoseconds; messages that came closer are delivered at once."""
 
 
 class Source:
@@ -70,7 +73,7 @@ class Source:
         if core.log.get(seq) is None:
             consumer_seq = ledger.acknowledge(seq)
             if consumer_seq:
-                core.advisories.terminated(seq, consumer_seq, deliveries - 1, REMOVED)
+                core.advisories.terminated(seq, consumer_seq, deliveries - 1, DELETED)
             core.changed()
             return False
         return True
@@ -145,3 +148,42 @@ class Source:
                     core.acknowledged(done)
             ledger.close_gap()
         core.changed()
+
+
+class Replay:
+    """Inactive for `instant`, and once the consumer has caught up with where the stream was at its start."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._end = core.log.last_seq if core.config.replay_policy == "original" else 0
+        self._last_time = 0
+        self._last_delivery = 0
+        self._next_time = 0
+
+    @property
+    def is_active(self) -> bool:
+        return self._end > 0
+
+    def must_wait(self) -> bool:
+        """Whether the next message is not due yet; then the alarm is set to when it is."""
+        if not self._end:
+            return False
+        core = self._core
+        stored = core.log.next(core.cursor.next_seq, core.cursor.filter)
+        if stored is None or stored.seq > self._end:
+            self._end = 0
+            return False
+        self._next_time = stored.time
+        distance = stored.time - self._last_time
+        if not self._last_time or distance <= SHORTEST_WAIT:
+            return False
+        due = self._last_delivery + distance
+        if due <= core.now():
+            return False
+        core.alarm.set("replay", due)
+        return True
+
+    def note_delivery(self) -> None:
+        if self._end:
+            self._last_time = self._next_time
+            self._last_delivery = self._core.now()

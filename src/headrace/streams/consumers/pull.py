@@ -8,13 +8,11 @@ it or its batch is done with bytes left. If the log cannot be read, requests wai
 
 from __future__ import annotations
 
-from headrace.streams.consumers.core import Core
-from headrace.streams.consumers.next_message import Source
+from headrace.streams.consumers.core import Core, idle_heartbeat, status, status_with_rest
+from headrace.streams.consumers.next_message import Replay, Source
 from headrace.streams.consumers.priority_groups import PASS_OVER, SERVE, WRONG_PIN, Pins, overflows
 from headrace.streams.consumers.pull_queue import PullQueue
 from headrace.streams.consumers.pull_request import BadPull, PullRequest, check_limits, parse_request
-from headrace.streams.consumers.pull_status import idle_heartbeat, status, status_with_rest
-from headrace.streams.consumers.replay import Replay
 
 SECOND = 1_000_000_000
 GATHERING_TIME = 1_000_000

@@ -10,13 +10,13 @@ import re
 import msgspec
 
 from headrace.config.durations import format_duration
-from headrace.streams.api.lenient_json import PREFIX, unmarshal
-from headrace.streams.api.wire_types import Duration, Int, Int64
+from headrace.go_formats import NANOSECONDS
+from headrace.streams.api.json_requests import PREFIX, unmarshal
 from headrace.streams.config import ConsumerConfig, Wire
 from headrace.streams.errors import ApiError
+from headrace.streams.wire_types import Duration, Int, Int64
 from headrace.unreadable import UNREADABLE_JSON
 
-NANOSECONDS = 1_000_000_000
 NUMBER = re.compile(rb"[+-]?\d{1,18}")
 
 

@@ -1,4 +1,4 @@
-"""Push delivery: messages go to a subject as long as somebody subscribes it.
+"""Push delivery: messages go to a subject as long as somebody subscribes to it.
 
 What holds a message back: nobody listens, the consumer is paused, too many are unacknowledged, flow
 control, the rate limit, the original timing. Each of them calls `pump` when it is over.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.broker.internal import InternalClient
 from headrace.streams import headers as header_block
 from headrace.streams.consumers.acknowledgements import Acks
-from headrace.streams.consumers.core import Core
-from headrace.streams.consumers.deliver_interest import has_subscriber, unwatch, watch
-from headrace.streams.consumers.flow_control import FlowControl
-from headrace.streams.consumers.next_message import NO_LIMIT, Source
-from headrace.streams.consumers.pull_status import idle_heartbeat
-from headrace.streams.consumers.rate_limit import RateLimit
-from headrace.streams.consumers.replay import Replay
+from headrace.streams.consumers.core import Core, idle_heartbeat
+from headrace.streams.consumers.flow_control import FlowControl, RateLimit
+from headrace.streams.consumers.next_message import NO_LIMIT, Replay, Source
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 
@@ -41,18 +38,18 @@ class PushDelivery:
         self._subject = self._core.config.deliver_subject.encode()
 
     def start(self) -> None:
-        watch(self._core.client, self._subject, self._on_interest)
+        self._core.client.watch_interest(self._subject, self._on_interest)
         self.is_active = self._has_interest()
         self._schedule_heartbeat()
 
     def stop(self) -> None:
-        unwatch(self._core.client, self._subject, self._on_interest)
+        self._core.client.unwatch_interest(self._subject, self._on_interest)
         self.is_active = False
 
     def _has_interest(self) -> bool:
-        return has_subscriber(self._core.client, self._subject, self._core.config.deliver_group.encode())
+        return _has_subscriber(self._core.client, self._subject, self._core.config.deliver_group.encode())
 
-    def _on_interest(self) -> None:
+    def _on_interest(self, _has_any: bool) -> None:
         self._look_for_subscribers()
         if self.is_active:
             self.pump()
@@ -159,3 +156,18 @@ class PushDelivery:
     def _schedule_heartbeat(self) -> None:
         if self._core.config.idle_heartbeat:
             self._core.alarm.set("heartbeat", self._core.now() + self._core.config.idle_heartbeat)
+
+
+def _has_subscriber(client: InternalClient, subject: bytes, group: bytes) -> bool:
+    """Whether somebody subscribes exactly this subject, in that queue group or, if it is empty, in none.
+
+    As in nats-server a subscription with wildcards does not count, though it gets what others make flow.
+    """
+    plain, groups = client.interest.match(subject)
+    if not group:
+        return any(subscription.subject == subject for subscription in plain)
+    return any(
+        subscription.subject == subject and subscription.queue == group
+        for members in groups
+        for subscription in members
+    )

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headrace.streams.slices import Step, steps_of, wait_in_line
+from headrace.streams.slices import STEP_RECORDS, Step, steps_of, wait_in_line
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
     from headrace.streams.consumers.consumer import Consumer
 
+DELETED = "Unacknowledged message was deleted"
+"""Why, as nats-server's advisory puts it."""
 SHORTEST_PAUSE = 0.1
 PAUSE_PER_LOOK = 20
-"""A long look is followed by a pause so many times as long: it must not keep the loop busy."""
+"""A long look is followed by a pause that many times as long: it must not keep the loop busy."""
 
 
 class Vanished:
@@ -72,3 +74,53 @@ class Vanished:
             self._not_before = ended + max(SHORTEST_PAUSE, PAUSE_PER_LOOK * self._took)
             self.notice()
         return is_done
+
+
+def terminate_removed(consumer: Consumer) -> Iterator[None]:
+    """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
+    core, ledger = consumer.core, consumer.core.ledger
+    for gone in _pending_and_gone(consumer):
+        for seq in gone:
+            core.advisories.terminated(seq, ledger.pending[seq][0], ledger.deliveries(seq), DELETED)
+            ledger.acknowledge(seq)
+        if gone:
+            ledger.last_ack = core.now()
+            core.changed()
+            consumer.delivery.pump()
+            core.flush_soon()
+        yield
+
+
+def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
+    """What is pending of messages that are not there any more; ask for the next part in another step."""
+    core, pending = consumer.core, consumer.core.ledger.pending
+    seqs = list(pending)
+    for start in range(0, len(seqs), STEP_RECORDS):
+        if consumer.is_closed:
+            return
+        some = seqs[start : start + STEP_RECORDS]
+        yield [seq for seq in some if seq in pending and not core.log.has(seq)]
+
+
+def forget_removed(consumer: Consumer) -> Iterator[None]:
+    """Messages were purged: what was pending of them is done with."""
+    core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
+    core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
+    is_any = False
+    for gone in _pending_and_gone(consumer):
+        for seq in gone:
+            ledger.acknowledge(seq)
+            ledger.last_ack = core.now()
+        is_any = is_any or bool(gone)
+        yield
+    if consumer.is_closed:
+        return
+    for seq in [seq for seq in ledger.redelivered if seq < log.first_seq]:
+        del ledger.redelivered[seq]
+    if not ledger.pending and log.first_seq:
+        ledger.delivered_stream = max(ledger.delivered_stream, log.first_seq - 1)
+        ledger.close_gap()
+    core.changed()
+    if is_any:
+        consumer.delivery.pump()
+        core.flush_soon()

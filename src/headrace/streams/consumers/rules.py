@@ -1,21 +1,21 @@
-"""What a consumer's configuration may say: defaults, then checks, in the order in which nats-server makes
-them.
+"""What a consumer's configuration may say, when it is created and when it is updated.
 
-The order matters: a configuration with two mistakes is answered with the first error. Nothing here looks at
-the state of a stream but its configuration; what depends on other consumers is in consumer_conflicts.py,
-what may be changed later in consumer_update.py.
+Defaults come first, then checks, in the order in which nats-server makes them. The order matters: a
+configuration with two mistakes is answered with the first error. Nothing here looks at the state of a stream;
+what depends on other consumers (work queues) gets their configurations.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from headrace.config.durations import format_duration
 from headrace.streams.config import ConsumerConfig, StreamConfig
-from headrace.streams.consumers.start_rules import check_start
 from headrace.streams.errors import ApiError, api_error
-from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject
+from headrace.streams.formats import parse_time
+from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject, overlap
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -38,6 +38,28 @@ NOT_NEGATIVE = (
     ("idle_heartbeat", "idle_heartbeat must not be negative"),
     ("inactive_threshold", "inactive_threshold must not be negative"),
     ("priority_timeout", "priority_timeout must not be negative"),
+)
+# the policy, how errors call it, whether it takes a start sequence and a start time
+START_OPTIONS = {
+    "all": ("all", False, False),
+    "last": ("last", False, False),
+    "last_per_subject": ("last per subject", False, False),
+    "new": ("new", False, False),
+    "by_start_sequence": ("by start sequence", True, False),
+    "by_start_time": ("by start time", False, True),
+}
+# in nats-server's order; each is compared before the ones below
+FIXED = (
+    ("deliver_policy", "deliver policy can not be updated"),
+    ("mem_storage", "storage type can not be updated"),
+    ("direct", "direct can not be updated"),
+    ("sourcing", "sourcing can not be updated"),
+    ("opt_start_seq", "start sequence can not be updated"),
+    ("opt_start_time", "start time can not be updated"),
+    ("ack_policy", "ack policy can not be updated"),
+    ("replay_policy", "replay policy can not be updated"),
+    ("idle_heartbeat", "heart beats can not be updated"),
+    ("flow_control", "flow control can not be updated"),
 )
 
 
@@ -284,3 +306,84 @@ def _check_priority(config: ConsumerConfig) -> None:
             raise api_error("consumer_empty_group_name")
         if not GROUP_NAME.fullmatch(group):
             raise api_error("consumer_invalid_group_name")
+
+
+def check_start(config: ConsumerConfig) -> None:
+    """Raise the ApiError that nats-server answers with if the deliver policy and its start do not fit."""
+    policy = config.deliver_policy
+    words, takes_sequence, takes_time = START_OPTIONS[policy]
+    has_sequence, has_time = config.opt_start_seq > 0, config.opt_start_time is not None
+    if takes_sequence and not has_sequence:
+        raise _not_set(words, "start sequence")
+    if takes_time and not has_time:
+        raise _not_set(words, "start time")
+    if has_sequence and not takes_sequence:
+        raise _also_set(words, "start sequence" if takes_time else "sequence")
+    if has_time and not takes_time:
+        raise _also_set(words, "time")
+    if policy == "last_per_subject" and not config.filter_subject and not config.filter_subjects:
+        raise _not_set(words, "filter subject")
+
+
+def _also_set(policy: str, start: str) -> ApiError:
+    complaint = f"consumer delivery policy is deliver {policy}, but optional start {start} is also set"
+    return api_error("consumer_invalid_policy", err=complaint)
+
+
+def _not_set(policy: str, missing: str) -> ApiError:
+    complaint = f"consumer delivery policy is deliver {policy}, but optional {missing} is not set"
+    return api_error("consumer_invalid_policy", err=complaint)
+
+
+def check_update(old: ConsumerConfig, new: ConsumerConfig, deliver_subject_in_use: bool) -> None:
+    """Raise the ApiError that nats-server answers with if the change is not allowed."""
+    if old == new:
+        return
+    for field, complaint in FIXED:
+        before, after = getattr(old, field), getattr(new, field)
+        if field == "opt_start_time" and before and after:
+            before, after = parse_time(before), parse_time(after)
+        if before != after:
+            raise _refused(complaint)
+    if old.deliver_subject != new.deliver_subject:
+        if not old.deliver_subject:
+            raise _refused("can not update pull consumer to push based")
+        if not new.deliver_subject:
+            raise _refused("can not update push consumer to pull based")
+        if deliver_subject_in_use:
+            raise api_error("consumer_name_exist")
+    if old.max_waiting != new.max_waiting:
+        raise _refused("max waiting can not be updated")
+    if new.backoff and new.max_deliver != -1 and len(new.backoff) > new.max_deliver:
+        raise api_error("consumer_max_deliver_backoff")
+
+
+def _refused(complaint: str) -> ApiError:
+    return api_error("consumer_create", err=complaint)
+
+
+def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]) -> None:
+    """On a work queue every message belongs to one consumer; `others` are the ones that are there."""
+    if stream.retention != "workqueue" or config.direct or config.sourcing:
+        return
+    if config.ack_policy not in ("explicit", "flow_control"):
+        raise api_error("consumer_wq_requires_explicit_ack")
+    if config.deliver_policy != "all":
+        raise api_error("consumer_wq_consumer_not_deliver_all")
+    rivals = list(others)
+    if not rivals:
+        return
+    if not filters_of(config):
+        raise api_error("consumer_wq_multiple_unfiltered")
+    check_partition(config, rivals)
+
+
+def check_partition(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
+    """No other consumer of a work queue may want a message that this one wants."""
+    wanted = filters_of(config)
+    if not wanted:
+        return
+    for other in others:
+        taken = filters_of(other)
+        if not taken or any(overlap(mine, theirs) for mine in wanted for theirs in taken):
+            raise api_error("consumer_wq_consumer_not_unique")

@@ -1,11 +1,13 @@
-"""Where a new consumer begins, by its deliver policy."""
+"""Where a consumer begins: by its deliver policy if it is new, where it was if the server was restarted."""
 
 from __future__ import annotations
 
 from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.config import ConsumerConfig
+from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.rules import filters_of
+from headrace.streams.consumers.state import ConsumerState, reconcile, restore
 from headrace.streams.formats import parse_store_time
 
 
@@ -38,3 +40,23 @@ def _last(config: ConsumerConfig, log: Log) -> int:
     if not filters:
         return log.last_seq
     return max(log.last(subject.encode()) for subject in filters)
+
+
+def place(core: Core, state: ConsumerState | None, max_msgs_per_subject: int) -> list[int]:
+    """Set cursor and ledger; no state means a new consumer. Returns the sequences to deliver first."""
+    if state is None:
+        start, start_list = find_start(core.config, core.log, max_msgs_per_subject)
+        core.cursor.next_seq = start
+        core.ledger.start(start_list[0] - 1 if start_list else start - 1)
+        return start_list
+    log, ahead = core.log, state.delivered_stream
+    if reconcile(state, log.last_seq):
+        core.warn(
+            f"JetStream consumer '{core.account} > {core.stream} > {core.name}' delivered sequence {ahead} "
+            f"past last stream sequence of {log.last_seq}"
+        )
+    restore(core.ledger, state)
+    core.ledger.drop_below(log.first_seq)
+    core.cursor.next_seq = max(core.ledger.delivered_stream + 1, log.first_seq, 1)
+    core.cursor.delivered_seq = core.ledger.delivered_consumer
+    return []

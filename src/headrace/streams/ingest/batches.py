@@ -19,19 +19,38 @@ from typing import TYPE_CHECKING
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.ingest.acknowledgements import encode_batch, encode_error, encode_stored
-from headrace.streams.ingest.batch_limits import BatchLimits
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.staged import Staged
 
 if TYPE_CHECKING:
+    from headrace.config.options import JetStreamLimits
     from headrace.engine.store.log import Log
     from headrace.streams.ingest.intake import Intake
 
+DEFAULT_MESSAGES = 1000
+DEFAULT_TIMEOUT_SECONDS = 10.0
 MAXIMUM_STAGED_BYTES = 256 * 1024 * 1024  # of all batches; nats-server writes them to files instead
 MAXIMUM_ID_LENGTH = 64
 ADVISORY_SUBJECT = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
 ADVISORY_KIND = "stream_batch_abandoned"
 _END_OF_BATCH = b"eob"  # commits the messages before it; is not one itself
+
+
+class BatchLimits:
+    """How many batches there may be at a time, how long, and how long they may be silent.
+
+    What the configuration says; `per_stream` and `in_all` where it says nothing.
+    """
+
+    def __init__(self, limits: JetStreamLimits, *, per_stream: int, in_all: int) -> None:
+        self.per_stream = limits.max_batch_inflight_per_stream or per_stream
+        self.in_all = limits.max_batch_inflight_total or in_all
+        self.messages = limits.max_batch_size or DEFAULT_MESSAGES
+        self.timeout = limits.max_batch_timeout or DEFAULT_TIMEOUT_SECONDS
+
+    def check_length(self, messages: int) -> None:
+        if messages > self.messages:
+            raise api_error("atomic_publish_too_large_batch", size=self.messages)
 
 
 class _Batch:

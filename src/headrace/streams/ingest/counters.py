@@ -7,6 +7,7 @@ last seen is added, and Nats-Counter-Sources remembers the total by stream and s
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ import msgspec
 
 from headrace.streams import headers
 from headrace.streams.errors import api_error
-from headrace.streams.ingest.big_numbers import format_number, parse_number
 from headrace.streams.ingest.expectations import expects_anything
 from headrace.streams.ingest.rollup import read_rollup
 from headrace.unreadable import UNREADABLE_JSON
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from headrace.streams.ingest.publication import Publication
 
 Sources = dict[str, dict[str, str]]
+
+
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_DIGITS = 4000
+_CHUNK = 10**_DIGITS  # Python itself refuses more than some thousand digits at once
 
 
 class Value(msgspec.Struct):
@@ -121,3 +126,24 @@ def _value(payload: bytes) -> int:
     except UNREADABLE_JSON:
         raise api_error("message_counter_broken") from None
     return parse_number(text.encode()) or 0
+
+
+def parse_number(text: bytes) -> int | None:
+    """None if it is no decimal number."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    digits = text.lstrip(b"+-")
+    value = 0
+    for start in range(0, len(digits), _DIGITS):
+        part = digits[start : start + _DIGITS]
+        value = value * 10 ** len(part) + int(part)
+    return -value if text.startswith(b"-") else value
+
+
+def format_number(value: int) -> bytes:
+    sign, rest = (b"-", -value) if value < 0 else (b"", value)
+    chunks = []
+    while rest >= _CHUNK:
+        rest, chunk = divmod(rest, _CHUNK)
+        chunks.append(b"%0*d" % (_DIGITS, chunk))
+    return sign + b"%d" % rest + b"".join(reversed(chunks))

@@ -28,7 +28,7 @@ from headrace.streams.origins.mirror import Mirror
 from headrace.streams.origins.source import Sources
 from headrace.streams.origins.source_positions import Positions
 from headrace.streams.scan import Scan
-from headrace.streams.usage import Share, usage_of
+from headrace.streams.usage import Share
 
 if TYPE_CHECKING:
     from headrace.engine.store.readings import Stored
@@ -78,7 +78,7 @@ class Ingest:
         has_new_schedules = config.allow_msg_schedules and not (old and old.allow_msg_schedules)
         scheduler = self._scheduler if config.allow_msg_schedules else None
         self._share = self._share or Share(
-            usage_of(self._stream.jetstream), self._stream.log, config.storage, self._on_room_changed
+            self._stream.jetstream.usage, self._stream.log, config.storage, self._on_room_changed
         )
         self._share.update()
         self._intake.writer.attach(self._share, self._lifetimes, scheduler)

@@ -16,7 +16,7 @@ import msgspec
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, ErrorBody, api_error
 from headrace.streams.ingest.acknowledgements import encode_batch, encode_error, encode_stored
-from headrace.streams.ingest.batch_limits import BatchLimits
+from headrace.streams.ingest.batches import BatchLimits
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.staged import DuplicateInBatch, Staged
 

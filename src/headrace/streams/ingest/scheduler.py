@@ -14,10 +14,11 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.go_formats import NANOSECONDS
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import NANOSECONDS, format_time, now, parse_time
+from headrace.streams.formats import format_time, now, parse_time
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.schedules import PURGE, Due, read_due
 

@@ -11,9 +11,10 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.config.durations import parse_duration
+from headrace.go_formats import NANOSECONDS
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, api_error
-from headrace.streams.formats import NANOSECONDS, now, parse_time
+from headrace.streams.formats import now, parse_time
 from headrace.streams.ingest import cron
 from headrace.streams.ingest.rollup import SUBJECT, read_rollup
 from headrace.streams.ingest.ttl import parse_ttl

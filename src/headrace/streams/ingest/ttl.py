@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.config.durations import parse_duration
+from headrace.go_formats import NANOSECONDS
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, api_error
-from headrace.streams.formats import NANOSECONDS
 
 if TYPE_CHECKING:
     from headrace.streams.config import StreamConfig

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.servers import HOST, Server, running_server
 
+NAMES = ("one", "two", "three")
 CONFIG = """
 server_name: {name}
 jetstream {{ store_dir: "{store}" }}
@@ -19,18 +21,18 @@ cluster {{ name: test, listen: "{host}:{port}", routes: [{routes}] }}
 @contextmanager
 def running_cluster(directory: Path) -> Iterator[dict[str, Server]]:
     """The servers by their names."""
-    ports = _free_ports(3)
+    ports = _free_ports(len(NAMES))
     routes = ", ".join(f'"nats://{HOST}:{port}"' for port in ports)
-    with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(
-                running_server(
-                    "nats-server",
-                    CONFIG.format(name=name, store=directory / name, host=HOST, port=port, routes=routes),
-                )
-            )
-            for name, port in zip(("one", "two", "three"), ports, strict=True)
-        }
+    managers = [
+        running_server(
+            "nats-server",
+            CONFIG.format(name=name, store=directory / name, host=HOST, port=port, routes=routes),
+        )
+        for name, port in zip(NAMES, ports, strict=True)
+    ]
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        # Each is ready only when the others are there to choose a leader with.
+        yield dict(zip(NAMES, pool.map(stack.enter_context, managers), strict=True))
 
 
 def _free_ports(count: int) -> list[int]:

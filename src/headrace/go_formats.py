@@ -1,0 +1,65 @@
+"""Times and strings as Go writes them: clients, logs and monitoring pages show both.
+
+Durations are in config/durations.py, what a stream makes of times in streams/formats.py.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+NANOSECONDS = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_TIME = round((datetime(1, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS
+LAST_TIME = round((datetime.max.replace(tzinfo=UTC) - EPOCH).total_seconds()) * NANOSECONDS - 1
+"""Nanoseconds since 1970 of the first and the last time whose year has four digits."""
+ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+
+
+def format_time(nanoseconds: int) -> str:
+    """RFC 3339 in UTC, down to the nanosecond, without trailing zeros: `2026-11-15T20:38:06.13572158Z`.
+
+    Times that have no year of four digits become the first or the last one that has.
+    """
+    nanoseconds = min(max(nanoseconds, FIRST_TIME), LAST_TIME)
+    seconds, fraction = divmod(nanoseconds, NANOSECONDS)
+    text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    # strftime does not pad years before 1000
+    return text.rjust(19, "0") + format_fraction(fraction) + "Z"
+
+
+def format_fraction(nanoseconds: int) -> str:
+    """Of a second, with the dot; empty if there is none."""
+    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+
+
+def quote(text: str | bytes) -> str:
+    """A string literal, as %q shows it. Nothing in it ends the line, whoever the text comes from.
+
+    A byte that is not UTF-8 is a lone surrogate in a string (`surrogateescape`).
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    return f'"{"".join(map(_quote_character, text))}"'
+
+
+def _quote_character(character: str) -> str:
+    code = ord(character)
+    if character in ESCAPES:
+        return ESCAPES[character]
+    if character.isprintable():
+        return character
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
