@@ -101,7 +101,7 @@ def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) 
 def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(PIPELINE)
     with started("pipeline", "run", str(tmp_path / "shop.yml"), ready="running raw") as pipeline:
-        assert "made the stream ORDERS" in pipeline.errors
+        assert "created the stream ORDERS" in pipeline.errors
         address = re.findall(r"nats://127\.0\.0\.1:\d+", pipeline.errors)[0]
         with Client.connect(address) as client:
             publisher = client.publisher(stream="ORDERS")
@@ -176,5 +176,5 @@ def test_a_pipeline_is_checked_without_a_server(tmp_path: Path) -> None:
     path = tmp_path / "shop.yml"
     path.write_text(PIPELINE)
     done = run("pipeline", "check", str(path), "--quick")
-    assert (done.code, done.text) == (0, f"{path}: fine: 1 source, 0 steps, 1 sink\n")
+    assert (done.code, done.text) == (0, f"{path}: OK: 1 source, 0 steps, 1 sink\n")
     assert not (tmp_path / "streams").exists()
