@@ -167,7 +167,7 @@ def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) ->
     path.write_text(PIPELINE.replace("sinks:", "snks:"))
     for command in "check", "run":
         done = run("pipeline", command, str(path))
-        assert_one_error_line(done, f"{path}:11:1: a pipeline does not know `snks`; did you mean `sinks`?")
+        assert_one_error_line(done, f"{path}:11:1: a pipeline has no setting `snks`; did you mean `sinks`?")
     assert not (tmp_path / "state").exists()
     assert not (tmp_path / "streams").exists()
 

@@ -1,6 +1,6 @@
 """What the commands that talk to a server take alike: where it is, subjects, headers, data.
 
-Everything is checked here, before a connection is made, so that a typing mistake is told at once.
+Everything is checked here, before a connection is made, so that a typo is reported at once.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     headrace bench compare A B ...          several servers in alternating rounds
 
 The group hands everything that does not start with the name of a command to `run`, which has no name of its
-own. click takes an option such as `-np`, a single dash and two letters, as the classic tool spells it.
+own. click takes an option such as `-np`, a single dash and two letters, as nats-bench spells it.
 """
 
 from __future__ import annotations
@@ -253,5 +253,5 @@ def server_to_measure(
     server = find_server(start)
     if config_file is None:
         return server
-    # Another configuration is another server to whoever compares: its name stands in every report.
+    # Another configuration is another server to whoever compares: its name is in every report.
     return replace(server, name=f"{server.name} ({Path(config_file).name})", config_file=config_file)

@@ -57,7 +57,7 @@ def follow(
 
 
 class Reports:
-    """Says how queries are getting on: not more often than every two seconds, and only what is new."""
+    """Prints the progress of queries: at most every two seconds, and only what changed."""
 
     def __init__(self, *, many: bool) -> None:
         self._many = many

@@ -21,7 +21,7 @@ Examples:
   headrace land ORDERS --to tables/orders --once
   headrace land ORDERS --to s3a://lake/orders --every 60 --partition-by hour
 
-Start it again with the same --to, and it goes on where it was: every message is in the table once.
+When restarted with the same --to, it resumes where it stopped: every message is in the table once.
 """
 
 

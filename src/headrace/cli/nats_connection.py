@@ -6,7 +6,7 @@
 `explain` is the one place that knows nats-py's families of errors. nats-py reports trouble in three ways: it
 raises, it calls back, or it logs. Before the connection stands, the callback counts the servers that failed
 and, when none is left, raises through nats-py (it would try a dead server for minutes). Later, a lost
-connection is told to the user and nats-py connects again.
+connection is reported to the user, and nats-py reconnects.
 """
 
 from __future__ import annotations

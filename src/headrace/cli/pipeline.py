@@ -32,7 +32,7 @@ Examples:
   headrace pipeline run shop.yml --once
   headrace pipeline run shop.yml --server nats://10.0.0.7:4222
 
-Start it again, and it goes on where it was. docs/spark.md says what stands in the file.
+When restarted, it resumes where it stopped. docs/spark.md describes the file format.
 """
 
 

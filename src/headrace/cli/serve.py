@@ -227,7 +227,7 @@ def make_friendly_log(settings: LogSettings, *, has_file: bool) -> Any:
 
 @dataclass
 class Front:
-    """What the user is told on stdout: at the start where the server is, at the end what it did."""
+    """Messages to the user on stdout: the address at the start, the counts at the end."""
 
     server: Server | None = None
 

@@ -4,7 +4,7 @@
 server answers with. Clients depend on which of several faults is reported, so the checks stand in nats-
 server's order. Rules about mirrors and sources are in source_rules, rules about changes in update_rules.
 
-`pedantic` refuses what would otherwise be corrected in silence.
+`pedantic` refuses what would otherwise be corrected silently.
 """
 
 from __future__ import annotations
