@@ -38,7 +38,7 @@ COMMANDS = list(all_commands(headrace))
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading, up to the next of the same level."""
+    """The text under a heading, up to the next heading of the same level."""
     level = heading.partition(" ")[0]
     _, found, rest = f"\n{text}".partition(f"\n{heading}\n")
     assert found, f"there is no {heading!r}"
@@ -95,7 +95,28 @@ def test_paths_in_the_architecture_exist() -> None:
         assert any(place.exists() for place in places), path
 
 
-# The quick start, as it stands in the README
+@pytest.mark.parametrize("flow", ["one message", "one message of a stream", "one Spark micro-batch"])
+def test_a_flow_visits_no_file_twice(flow: str) -> None:
+    steps = section((ROOT / "ARCHITECTURE.md").read_text(), f"## Flow: {flow}")
+    visited = re.findall(r"^\d+\. `(\S+)`:", steps, flags=re.MULTILINE)
+    assert len(visited) > 5
+    assert sorted(set(visited)) == sorted(visited)
+    assert re.findall(r"^(\d+)\.", steps, flags=re.MULTILINE) == [str(1 + k) for k in range(len(visited))]
+
+
+KINDS = ("Tutorial", "How-to", "Reference", "Explanation")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_every_page_is_in_the_index_and_says_what_kind_it_is(page: Path) -> None:
+    if page.name == "README.md":
+        assert all(f"\n## {kind}: " in page.read_text() for kind in KINDS)
+        return
+    assert f"]({page.name}" in (ROOT / "docs" / "README.md").read_text()
+    assert re.search(rf"\A# .+\n\n\*({'|'.join(KINDS)})\b", page.read_text())
+
+
+# The quick start of the README
 
 
 class Terminal:

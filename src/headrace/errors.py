@@ -25,7 +25,7 @@ class UsageError(HeadraceError):
 
 
 class ConfigError(HeadraceError):
-    """A mistake in a configuration file, with the place where it stands."""
+    """A mistake in a configuration file, with its position."""
 
     def __init__(
         self, message: str, *, path: str = "", line: int = 0, column: int = 0, hint: str = ""

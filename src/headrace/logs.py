@@ -127,7 +127,7 @@ class Log:
         self.flush()
 
     def reopen(self) -> None:
-        """Opens the log file anew, after it was moved away (SIGUSR1)."""
+        """Reopens the log file after it was moved (SIGUSR1)."""
         if not self.path:
             self.info("File log re-open ignored, not a file logger")
             return

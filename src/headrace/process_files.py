@@ -16,7 +16,7 @@ Ports = dict[str, list[str]]
 
 
 class ProcessFiles:
-    """What was written so far; an empty path stands for no file."""
+    """What was written so far; an empty path means no file."""
 
     def __init__(self) -> None:
         self._pid_file = ""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """One server. `reread` gives the options anew for SIGHUP; without it a reload changes nothing."""
+    """One server. `reread` re-reads the options for SIGHUP; without it a reload changes nothing."""
 
     def __init__(self, options: Options, log: Log, reread: Callable[[], Options] | None = None) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""Flags to jobs, URLs to addresses, presets and the predecessors' figures."""
+"""Flags to jobs, URLs to addresses, presets and published figures."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_command_line_names_what_there_is() -> None:
     assert {name for defaults in DEFAULTS.values() for name in defaults} <= known
 
 
-def test_every_figure_of_the_predecessors_is_there() -> None:
+def test_every_published_figure_is_there() -> None:
     rows = list(csv.DictReader(SEEDS.read_text().splitlines()))
     assert len(rows) == len(all_seeds()) == 13
     assert sum(seed.total_msgs_per_s for seed in all_seeds()) == 10_727_631
@@ -136,7 +136,7 @@ def test_every_figure_of_the_predecessors_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_a_run_of_a_predecessor(name: str) -> None:
+def test_a_preset_is_a_published_run(name: str) -> None:
     preset = PRESETS[name]
     job = make_job("pubsub", {}, name)
     assert preset.messages in {seed.msgs for seed in seeds_of(preset)}
@@ -154,7 +154,7 @@ def test_a_preset_can_be_made_shorter() -> None:
 
 @pytest.mark.parametrize("flag", ["num_pubs", "num_subs", "msg_size"])
 def test_a_preset_keeps_its_clients_and_size(flag: str) -> None:
-    with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} would make it another run"):
+    with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} cannot be combined"):
         make_job("pubsub", {flag: 5}, "rnats-1x10")
 
 
@@ -200,7 +200,7 @@ def test_servers_are_found_by_name_path_and_url(nats_server: Server) -> None:
     assert re.fullmatch(
         r"\d+\.\d+\.\d+\S*", nats_server.version()
     )  # without its name, which stands beside it
-    with pytest.raises(UsageError, match="there is no server 'no-such-server'"):
+    with pytest.raises(UsageError, match="unknown server 'no-such-server'"):
         find_server("no-such-server")
 
 

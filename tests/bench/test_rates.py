@@ -105,7 +105,7 @@ def test_one_side_alone_needs_no_combined_line() -> None:
     ]
 
 
-def test_a_preset_stands_beside_the_predecessors_figures() -> None:
+def test_a_preset_is_shown_next_to_the_published_figures() -> None:
     lines = report(finished("beaver-100")).splitlines()
     (theirs,) = [line.split() for line in lines if "hundred subscribers" in line]
     assert theirs == ["beaver:", "hundred", "subscribers", "100,000", "988,911", "0.0", "x"]

@@ -461,7 +461,7 @@ def test_a_directory_without_runs_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    assert_one_error_line(run("bench", "report", str(tmp_path / "none")), "there is no directory")
+    assert_one_error_line(run("bench", "report", str(tmp_path / "none")), "does not exist")
 
 
 def test_a_file_instead_of_a_directory_is_one_line(tmp_path: Path) -> None:

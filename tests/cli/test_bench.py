@@ -152,7 +152,7 @@ def test_a_server_can_be_given_a_configuration(tmp_path: Path) -> None:
     flags = ["--server-config", str(config), "-n", "10"]
     assert run("bench", "--start", "nats-server", *flags).code == 0
     result = run("bench", "--start", "nats-server", *flags, "-ms", "1001")
-    assert (result.code, "more than the server takes (1,000)" in result.errors) == (1, True)
+    assert (result.code, "larger than the server accepts (1,000)" in result.errors) == (1, True)
     for wrong in (["--urls", "127.0.0.1:1"], ["--start", "nats-server", "--server-config", "nowhere"]):
         result = run("bench", *flags[:2], *wrong)
         assert result.code == 2
@@ -238,7 +238,7 @@ def test_the_first_server_that_answers_is_measured(url: str) -> None:
 def test_messages_that_are_too_large_are_refused(url: str) -> None:
     result = run("bench", "-s", url, "-ms", "2000000")
     assert result.code == 1
-    assert "messages of 2,000,000 bytes are more than the server takes (1,048,576)" in result.errors
+    assert "messages of 2,000,000 bytes are larger than the server accepts (1,048,576)" in result.errors
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -276,24 +276,24 @@ def test_an_interrupt_ends_the_run(url: str) -> None:
         (["-n", "-1"], "-1 is not in the range"),
         (["nothing"], "'nothing' is not one of 'pubsub'"),
         (["--preset", "nothing"], "'nothing' is not one of 'rnats-1x10'"),
-        (["--preset", "rnats-1x10", "-ns", "5"], "--num-subs would make it another run"),
-        (["--pid", "999999999"], "there is no process 999999999"),
+        (["--preset", "rnats-1x10", "-ns", "5"], "--num-subs cannot be combined"),
+        (["--pid", "999999999"], "process 999999999 does not exist"),
         (["--rate", "5"], "--rate is for latency"),
         (["latency", "--rate", "0"], "0.0 is not in the range"),
-        (["--subject", "a b"], "has a blank"),
-        (["--subject", "a.*"], "has a wildcard"),
+        (["--subject", "a b"], "contains a space"),
+        (["--subject", "a.*"], "contains a wildcard"),
         (["subjects", "--queue", "a b"], "must be one word"),
-        (["--start", "no-such-server"], "there is no server 'no-such-server'"),
+        (["--start", "no-such-server"], "unknown server 'no-such-server'"),
         (["--start", "nats://127.0.0.1:4222"], "--start takes headrace, nats-server or a path"),
         (["--start", "headrace", "--urls", "127.0.0.1"], "either --urls or --start"),
-        (["--start", "headrace", "--pid", "1"], "--pid is for a server that runs already"),
+        (["--start", "headrace", "--pid", "1"], "--pid is for a running server: use it with --urls"),
         (["--urls", "tls://host"], "nats://"),
         (["--urls", "nats://host:x"], "host:port"),
         (["stream-publish", "--stream", "a.b"], "stream name 'a.b' must be one word"),
         (["stream-consume", "--acks", "some"], "'some' is not one of"),
         (["--batch", "5"], "--batch is for stream-consume, not for pubsub"),
         (["compare"], "Missing argument"),
-        (["compare", "no-such-server"], "there is no server"),
+        (["compare", "no-such-server"], "unknown server"),
         (["compare", "headrace", "--rows", "nothing"], "no such row: nothing"),
         (["compare", "headrace", "--rounds", "0"], "0 is not in the range"),
     ],

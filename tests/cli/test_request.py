@@ -65,18 +65,18 @@ async def test_several_answers(url: str) -> None:
     assert (three.code, three.output) == (0, b"123")
     assert (all_of_them.code, all_of_them.output) == (0, b"123")
     assert (too_many.code, too_many.output) == (1, b"123")
-    assert too_many.errors == "headrace: only 3 of 4 answers from many within 1 s\n"
+    assert too_many.errors == "headrace: only 3 of 4 replies from many within 1 s\n"
 
 
 async def test_nobody_answers(url: str) -> None:
     result = await request(url, "nobody.there", "x")
-    assert_one_error_line(result, "nobody answers requests to nobody.there")
+    assert_one_error_line(result, "no responders on nobody.there")
 
 
 async def test_no_answer_in_time(url: str) -> None:
     async with service(url, "silent"):
         result = await request(url, "silent", "x", "--timeout", "0.3")
-    assert_one_error_line(result, "no answer from silent within 0.3 s")
+    assert_one_error_line(result, "no reply from silent within 0.3 s")
 
 
 async def test_an_empty_answer_is_an_answer(url: str) -> None:

@@ -167,7 +167,7 @@ async def read_one(url: str) -> bytes | None:
 def test_streams_are_there_after_a_restart(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with started("serve", "-p", "-1", "--store", store, ready=READY) as server:
-        assert f"Streams are kept in {store}" in server.text
+        assert f"Streams are stored in {store}" in server.text
         assert asyncio.run(store_one(url_of(server))) == 1
         assert server.end() == 0
         assert server.errors == ""

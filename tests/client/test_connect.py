@@ -63,7 +63,7 @@ def test_something_that_is_no_nats_server(greeting: bytes) -> None:
         answers = threading.Thread(target=_greet, args=(listener, greeting))
         answers.start()
         try:
-            with pytest.raises(ConnectionFailed, match="is no NATS server"):
+            with pytest.raises(ConnectionFailed, match="is not a NATS server"):
                 Client.connect(f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout=2)
         finally:
             answers.join()
@@ -92,7 +92,7 @@ def test_a_server_that_speaks_another_protocol_while_nobody_reads() -> None:
         server.start()
         with Client.connect(f"nats://127.0.0.1:{listener.getsockname()[1]}") as client:
             assert garbled.wait(10)
-            with pytest.raises(ProtocolError, match="no NATS protocol"):
+            with pytest.raises(ProtocolError, match="does not speak the NATS protocol"):
                 client.request("a.subject")
         server.join()
 
@@ -158,7 +158,7 @@ def test_a_listener_that_does_not_answer(client: Client, server: Server) -> None
 
 @pytest.mark.parametrize("subject", ["", "a b", "a\r\nPING"])
 def test_a_request_to_what_is_no_subject(client: Client, subject: str) -> None:
-    with pytest.raises(UsageError, match="is not a subject"):
+    with pytest.raises(UsageError, match="is not a valid subject"):
         client.request(subject)
 
 

@@ -50,7 +50,7 @@ def main() -> int:
         sys.exit(f"no such fault: {', '.join(sorted(unknown))}; there are: {', '.join(FAULTS)}")
     os.nice(NICENESS)
     wanted.page.parent.mkdir(parents=True, exist_ok=True)
-    print(f"Soak of {wanted.minutes:g} minutes, seed {seed}; Ctrl-C ends it with a report", flush=True)
+    print(f"Soak of {wanted.minutes:g} minutes, seed {seed}; Ctrl-C stops it with a report", flush=True)
     with tempfile.TemporaryDirectory(prefix="headrace-soak-") as directory:
         work = (wanted.work / 4, wanted.work)
         plan = Plan(wanted.minutes * 60, seed, wanted.rate, Path(directory, "run"), work, tuple(faults))

@@ -101,7 +101,7 @@ def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) 
 def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(PIPELINE)
     with started("pipeline", "run", str(tmp_path / "shop.yml"), ready="running raw") as pipeline:
-        assert "made the stream ORDERS" in pipeline.errors
+        assert "created the stream ORDERS" in pipeline.errors
         address = re.findall(r"nats://127\.0\.0\.1:\d+", pipeline.errors)[0]
         with Client.connect(address) as client:
             publisher = client.publisher(stream="ORDERS")
@@ -167,7 +167,7 @@ def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) ->
     path.write_text(PIPELINE.replace("sinks:", "snks:"))
     for command in "check", "run":
         done = run("pipeline", command, str(path))
-        assert_one_error_line(done, f"{path}:11:1: a pipeline does not know `snks`; did you mean `sinks`?")
+        assert_one_error_line(done, f"{path}:11:1: a pipeline has no setting `snks`; did you mean `sinks`?")
     assert not (tmp_path / "state").exists()
     assert not (tmp_path / "streams").exists()
 
@@ -176,5 +176,5 @@ def test_a_pipeline_is_checked_without_a_server(tmp_path: Path) -> None:
     path = tmp_path / "shop.yml"
     path.write_text(PIPELINE)
     done = run("pipeline", "check", str(path), "--quick")
-    assert (done.code, done.text) == (0, f"{path}: fine: 1 source, 0 steps, 1 sink\n")
+    assert (done.code, done.text) == (0, f"{path}: OK: 1 source, 0 steps, 1 sink\n")
     assert not (tmp_path / "streams").exists()

@@ -133,7 +133,7 @@ def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None
         Table(on.spark, directory, origin="the stream A")
     (on.directory / "full").mkdir()
     (on.directory / "full" / "letters.txt").write_text("dear")
-    with pytest.raises(UsageError, match="holds files that are not of this table"):
+    with pytest.raises(UsageError, match="contains files that do not belong to this table"):
         Table(on.spark, str(on.directory / "full"), origin="the stream A")
 
 

@@ -75,7 +75,7 @@ def test_a_start_beyond_the_end_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "reason"), [(5, "messages 5 to 10 of the stream A were removed"), (50, "created anew")]
+    ("first", "reason"), [(5, "messages 5 to 10 of the stream A were removed"), (50, "re-created")]
 )
 def test_lost_messages_are_an_error_unless_they_may_be_lost(first: int, reason: str) -> None:
     with pytest.raises(DataLossError, match=reason) as raised:

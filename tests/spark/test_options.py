@@ -20,7 +20,7 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
     [
         ({"startingOffset": "earliest"}, "unknown option `startingoffset`; did you mean `startingOffsets`?"),
         ({"xyzzy": "1"}, "unknown option `xyzzy`; docs/spark.md lists the options"),
-        ({"stream": " , "}, "`stream` must name at least one, with commas between several, not ' , '"),
+        ({"stream": " , "}, "`stream` must name at least one, or be a comma-separated list, not ' , '"),
         ({"startingOffsets": "{"}, "`startingOffsets` must be earliest, latest, or JSON such as"),
         ({"startingOffsets": "[1]"}, "`startingOffsets` must be earliest, latest, or JSON such as"),
         ({"startingOffsets": '{"ORDERS": 0}'}, "must give a sequence, 1 or more, or earliest or latest"),
@@ -31,12 +31,12 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
             {"startingTimestamp": "yesterday"},
             "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z",
         ),
-        ({"startingTimestamp": "0", "startingOffsets": "latest"}, "are both given; leave one of them out"),
+        ({"startingTimestamp": "0", "startingOffsets": "latest"}, "are both given; omit one of them"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
         ({"startingTimestamp": "9" * 17}, "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z"),
         ({"startingTimestamp": "-5"}, "`startingTimestamp` must be a time such as 2026-01-31T12:00:00Z"),
         ({"subject": "a.*,*.b"}, "`subject` has a.* and *.b, and some subjects match both; read with one"),
-        ({"subject": "a..b"}, "`subject` 'a..b' is none; tokens with dots between"),
+        ({"subject": "a..b"}, "`subject` 'a..b' is not a valid subject; use dot-separated tokens"),
         ({"minPartitions": "0"}, "`minPartitions` must be a whole number, 1 or more, not '0'"),
         ({"includeHeaders": "yes"}, "`includeHeaders` must be true or false, not 'yes'"),
         (
@@ -56,7 +56,7 @@ def test_a_wrong_option_of_a_read_is_told(options: dict[str, str], told: str) ->
     ("options", "told"),
     [
         ({"acks": "some"}, "`acks` must be all or none, not 'some'"),
-        ({"subject": "a,b"}, "`subject` of a sink is one, not 2; for several subjects"),
+        ({"subject": "a,b"}, "a sink takes one `subject`, not 2; for several subjects"),
         ({"subject": "orders.>"}, "`subject` orders.> has a wildcard; publish to a subject without one"),
         ({"startingOffsets": "latest"}, "is an option of spark.read and spark.readStream; leave it out here"),
         ({"maxInFlight": "many"}, "`maxInFlight` must be a whole number, 1 or more, not 'many'"),

@@ -98,10 +98,10 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
-        ("sinks:", "sink:", 4, "a pipeline does not know `sink`"),
-        ("stream: ORDERS", "steam: ORDERS", 3, "the source orders does not know `steam`"),
+        ("sinks:", "sink:", 4, "a pipeline has no setting `sink`"),
+        ("stream: ORDERS", "steam: ORDERS", 3, "the source orders has no setting `steam`"),
         ("{stream: ORDERS}", "{}", 3, "the source orders needs `stream`"),
-        ("from: orders", "from: order", 5, "there is no source or step `order` above"),
+        ("from: orders", "from: order", 5, "no source or step `order` is defined above"),
         ("table: raw", "mode: append", 5, "the sink raw needs one of `table`, `subject`"),
         ("table: raw", "table: raw, console: true", 5, "the sink raw needs one of `table`, `subject`"),
         (
@@ -118,7 +118,7 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
         ("checkpoint: state\n", "", 1, "a pipeline needs `checkpoint`"),
         ("checkpoint: state", "checkpoint: [a]", 1, "checkpoint must be a text"),
         ("raw}", "raw", 6, "this is not YAML"),
-        ("  raw:", "  raw: {from: orders, console: true}\n  raw:", 6, "`raw` stands here twice"),
+        ("  raw:", "  raw: {from: orders, console: true}\n  raw:", 6, "`raw` is given twice"),
         ("sinks:", "steps:\n  a: {sql: SELECT 1, python: a:b}\nsinks:", 5, "needs either `sql` or `python`"),
         (
             "sinks:",

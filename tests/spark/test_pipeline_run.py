@@ -166,7 +166,7 @@ def test_a_query_that_cannot_start_stops_the_others(on: Nats) -> None:
     text = FILE.replace("screen: {from: large, console: true}", "wrong: {from: large, table: taken}")
     found = write_pipeline(on, stream, text.replace("raw:", "zzz:"))
     views = build_views(on.spark, found, {"servers": on.broker.url})
-    with pytest.raises(UsageError, match="holds files that are not of this table"):
+    with pytest.raises(UsageError, match="contains files that do not belong to this table"):
         Queries(on.spark, found, views, {"servers": on.broker.url}, lambda name, rows: None).start_all()
     assert on.spark.streams.active == []
 

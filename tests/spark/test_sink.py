@@ -146,7 +146,7 @@ def test_subjects_that_the_wanted_stream_does_not_take_are_told_before_anything_
         f"SELECT 'x' AS data, s.subject FROM VALUES ('{wanted}.a'), ('{other}.a') AS s(subject)"
     )
     told = reason(lambda: write(on, rows.coalesce(1), stream=wanted))
-    assert told == f"the stream {wanted} does not take the subject {other}.a; it takes {wanted}.>"
+    assert told == f"the stream {wanted} does not accept the subject {other}.a; it accepts {wanted}.>"
     assert (on.broker.state(wanted).messages, on.broker.state(other).messages) == (0, 0)
 
 
@@ -159,7 +159,7 @@ def test_to_overwrite_is_refused(on: Nats) -> None:
 def test_a_column_that_is_not_known_is_told_and_nothing_is_written(on: Nats) -> None:
     stream = on.broker.make_stream()
     rows = on.spark.sql("SELECT 'x' AS data, 1 AS amount")
-    assert "does not know the column `amount`" in reason(lambda: write(on, rows, subject=f"{stream}.a"))
+    assert "cannot use the column `amount`" in reason(lambda: write(on, rows, subject=f"{stream}.a"))
     assert on.broker.state(stream).messages == 0
 
 

@@ -29,7 +29,7 @@ def schema(**columns: Any) -> StructType:
         ({"data": "binary"}, "", "the sink needs subjects; add a column `subject`"),
         ({"data": "integer"}, "a", "the column `data` is int, not binary or string; cast it"),
         ({"data": "binary", "subject": "binary"}, "", "the column `subject` is binary, not string"),
-        ({"data": "binary", "headerz": "string"}, "a", "the sink does not know the column `headerz`"),
+        ({"data": "binary", "headerz": "string"}, "a", "the sink cannot use the column `headerz`"),
         ({"data": "binary", "headers": "string"}, "a", "the column `headers` is string; it must be map"),
     ],
 )

@@ -263,7 +263,7 @@ def test_a_stream_that_was_created_anew_fails_the_query_or_is_read_from_its_star
     broker.delete_stream(stream)
     broker.make_stream(name=stream)
     broker.publish(f"{stream}.a", list("xy"))
-    with pytest.raises(DataLossError, match=f"the stream {stream} was deleted and created anew"):
+    with pytest.raises(DataLossError, match=f"the stream {stream} was deleted and re-created"):
         run(ask(stream), end)
     assert run(ask(stream, failOnDataLoss=False), end)[0] == ["xy"]
 
@@ -276,7 +276,7 @@ def test_a_batch_that_is_repeated_goes_on_without_a_stream_that_may_be_lost(brok
     broker.delete_stream(stream)
     broker.make_stream(name=stream)
     broker.publish(f"{stream}.a", list("xy"))
-    with pytest.raises(DataLossError, match="created anew"):
+    with pytest.raises(DataLossError, match="re-created"):
         rows_of(ask(stream), {}, end)
     forgiving = ask(stream, failOnDataLoss=False)
     assert rows_of(forgiving, {}, end) == ""
@@ -294,9 +294,9 @@ def test_a_stream_that_was_created_anew_is_recognised_when_it_is_longer_than_bef
     broker.make_stream(name=stream)
     broker.publish(f"{stream}.a", list("vwxyz"))
     time.sleep(0.2)
-    with pytest.raises(DataLossError, match="created anew"):
+    with pytest.raises(DataLossError, match="re-created"):
         reader.latestOffset(end, ReadAllAvailable())
-    with pytest.raises(DataLossError, match="created anew"):
+    with pytest.raises(DataLossError, match="re-created"):
         reader.partitions({}, end)
 
 

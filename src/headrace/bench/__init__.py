@@ -6,6 +6,6 @@ Read in this order: `addresses` and `wire` (frames and connections), `jetstream`
 is measured).
 
 Then one run: `jobs` (flags), `runs`, `rates` and `distribution` (its figures), `classic`, `export` and `save`
-(where they go), `seeds` (the predecessors' figures). Or several servers: `suites` (rows), `compare` (rounds),
-`tables`, `comparison`.
+(where they go), `seeds` (figures that others published). Or several servers: `suites` (rows), `compare`
+(rounds), `tables`, `comparison`.
 """

@@ -1,4 +1,4 @@
-"""The report of a run on the screen, in the shape that the predecessors' benchmark made familiar.
+"""The report of a run on the terminal, in the format of nats-bench, the older Go tool.
 
     NATS Pub/Sub stats: 1,234,567 msgs/sec ~ 150.71 MB/sec
      Pub stats: 112,233 msgs/sec ~ 13.70 MB/sec
@@ -6,7 +6,7 @@
       min 112,233 | avg 112,233 | max 112,233 | stddev 0 msgs
      Sub stats: ...
 
-A MB is 1024 * 1024 bytes, as it was there. What the classic report did not have comes after it.
+A MB is 1024 * 1024 bytes, as in nats-bench. What nats-bench does not report comes after it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "stream-consume": STREAMS | {"num_subs": 1, "batch": 1000, "acks": "explicit", "shared": False},
 }
 WORKLOADS = tuple(DEFAULTS)
-PRESET_SHAPE = ("num_pubs", "num_subs", "msg_size")  # with others, the predecessors' figures mean nothing
+PRESET_SHAPE = ("num_pubs", "num_subs", "msg_size")  # with others, the published figures are not comparable
 
 
 def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
@@ -77,7 +77,7 @@ def _of_preset(workload: str, name: str, given: Mapping[str, Any]) -> dict[str, 
         raise UsageError(f"a preset is a pubsub run, not {workload}")
     if changed := [flag for flag in PRESET_SHAPE if flag in given]:
         flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in changed)
-        raise UsageError(f"{flags} would make it another run than the preset {name}; --num-msgs may be given")
+        raise UsageError(f"{flags} cannot be combined with the preset {name}; only --num-msgs can")
     preset = PRESETS[name]
     return {
         "num_pubs": preset.publishers,

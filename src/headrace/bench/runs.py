@@ -74,7 +74,9 @@ def run_job(job: Job, server: Server, on_progress: Progress | None = None) -> Fi
     with running(server, streams=job.workload.needs_streams) as process:
         limit = greet(process.address).get("max_payload", job.msg_size)
         if job.msg_size > limit:
-            raise BenchError(f"messages of {job.msg_size:,} bytes are more than the server takes ({limit:,})")
+            raise BenchError(
+                f"messages of {job.msg_size:,} bytes are larger than the server accepts ({limit:,})"
+            )
         measurement = observe(job.workload, process, on_progress)
         store = filesystem_of(process.store) if process.store else ""
     return Finished(uuid.uuid4().hex, started, job, server.name, version, measurement, store)

@@ -1,7 +1,7 @@
 """`--save DIR`: a run as Parquet, for the report that compares runs across days and machines.
 
 `clients-<run_id>.parquet` has one row per client, `slices-<run_id>.parquet` one per second of a run with
-latencies. What belongs to the whole run stands in every row: a file can be read without any other.
+latencies. What belongs to the whole run is in every row: a file can be read without any other.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ IDLE = {
 
 
 def check_can_save(directory: str) -> None:
-    """Before the run: what is missing is told now, not when the figures are there. Raises BenchError."""
+    """Before the run: report what is missing now, not after the measurement. Raises BenchError."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -84,7 +84,7 @@ def check_can_save(directory: str) -> None:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise BenchError(f"cannot make {directory}: {error.strerror}") from None
+        raise BenchError(f"cannot create {directory}: {error.strerror}") from None
 
 
 def save(run: Finished, directory: str) -> list[Path]:

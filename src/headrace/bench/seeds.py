@@ -1,4 +1,4 @@
-"""What the predecessors measured, and their runs as presets.
+"""What rnats and beaver, two small NATS servers in Rust, published, and their runs as presets.
 
 `seeds.csv` holds every figure that rnats and beaver published of themselves. Their machines were others, so a
 ratio to them says how far things have come, not which program is better.
@@ -70,6 +70,6 @@ def all_seeds() -> tuple[Seed, ...]:
 
 
 def seeds_of(preset: Preset) -> list[Seed]:
-    """What the predecessor measured in a run of this shape, in the order of its history."""
+    """The published figures for a run of this shape, oldest first."""
     shape = (preset.system, preset.publishers, preset.subscribers, preset.size)
     return [seed for seed in all_seeds() if (seed.system, seed.pubs, seed.subs, seed.msg_bytes) == shape]

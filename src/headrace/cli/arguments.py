@@ -1,6 +1,6 @@
 """What the commands that talk to a server take alike: where it is, subjects, headers, data.
 
-Everything is checked here, before a connection is made, so that a typing mistake is told at once.
+Everything is checked here, before a connection is made, so that a typo is reported at once.
 """
 
 from __future__ import annotations
@@ -44,18 +44,20 @@ def check_subject(subject: str, *, wildcards: bool) -> str:
     if not subject:
         raise UsageError("the subject is empty")
     if _BLANK.search(subject) or "\0" in subject:
-        raise UsageError(f"subject {subject!r} has a blank in it: separate tokens with dots")
+        raise UsageError(f"subject {subject!r} contains a space: separate tokens with dots")
     tokens = subject.split(".")
     if "" in tokens:
-        raise UsageError(f"subject {subject!r} has an empty token: a dot stands between two tokens")
+        raise UsageError(f"subject {subject!r} has an empty token: dots go between tokens")
     if not wildcards:
         if "*" in tokens or ">" in tokens:
-            raise UsageError(f"subject {subject!r} has a wildcard: only subscriptions can have one")
+            raise UsageError(
+                f"subject {subject!r} contains a wildcard, which is only allowed in subscriptions"
+            )
         return subject
     if ">" in tokens[:-1]:
-        raise UsageError(f"subject {subject!r} has a `>` that is not its last token")
+        raise UsageError(f"subject {subject!r} has `>` before the end: it must be the last token")
     if any(len(token) > 1 and ("*" in token or ">" in token) for token in tokens):
-        raise UsageError(f"subject {subject!r} has a wildcard that is only part of a token")
+        raise UsageError(f"subject {subject!r} has a wildcard as part of a token: it must be a whole token")
     return subject
 
 
@@ -120,13 +122,13 @@ def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:
             raise click.UsageError(f"header {line!r} has no colon: write it as 'Name: value'")
         if not _HEADER_NAME.fullmatch(name):
             raise click.UsageError(
-                f"header name {name!r} may hold only letters, digits and - _ . and the like"
+                f"header name {name!r} may contain only letters, digits and characters such as - _ ."
             )
         if name in headers:
-            raise click.UsageError(f"header {name!r} is given twice: each name can be sent once")
+            raise click.UsageError(f"header {name!r} is given twice: each name can be used once")
         if not value.isprintable():
             raise click.UsageError(
-                f"header {name!r} has a line break or another control character in its value"
+                f"header {name!r} has a line break or other control character in its value"
             )
         headers[name] = value.strip()
     return headers or None
@@ -136,7 +138,7 @@ def read_data(data: str | None, path: str | None) -> bytes:
     """The payload: the argument, the file, or what is piped in (`-`, or no argument at all)."""
     if path is not None:
         if data is not None:
-            raise click.UsageError("give either DATA or --file, not both")
+            raise click.UsageError("use either DATA or --file, not both")
         try:
             with open(path, "rb") as file:
                 return file.read()
@@ -186,20 +188,20 @@ def connection_options(command: Command) -> Command:
                 envvar="NATS_URL",
                 default=DEFAULT_SERVER,
                 metavar="URL",
-                help=f"Server to talk to, or several with commas between. [env NATS_URL; {DEFAULT_SERVER}]",
+                help=f"Server, or a comma-separated list. [default: {DEFAULT_SERVER}; env NATS_URL]",
             ),
             click.option("--user", envvar="NATS_USER", metavar="NAME", help="User name. [env NATS_USER]"),
             click.option(
                 "--password",
                 envvar="NATS_PASSWORD",
                 metavar="SECRET",
-                help="Password; it can be seen by others here, but not in [env NATS_PASSWORD]",
+                help="Password; visible in the process list, so prefer [env NATS_PASSWORD]",
             ),
             click.option(
                 "--token",
                 envvar="NATS_TOKEN",
                 metavar="SECRET",
-                help="Token, where the server wants one; better in [env NATS_TOKEN]",
+                help="Token; visible in the process list, so prefer [env NATS_TOKEN]",
             ),
         )
     ):
@@ -218,7 +220,7 @@ def message_options(command: Command) -> Command:
                 "headers",
                 multiple=True,
                 metavar="'NAME: VALUE'",
-                help="Header to send along; can be given several times.",
+                help="Header to send; repeatable.",
             ),
             click.option("--file", "path", metavar="FILE", help="Send the content of this file."),
         )
@@ -231,11 +233,9 @@ def output_options(command: Command) -> Command:
     """Adds --raw, --json and --headers-only, for the commands that receive."""
     for option in reversed(
         (
-            click.option(
-                "--raw", is_flag=True, help="Write only the payloads, byte for byte, nothing between."
-            ),
+            click.option("--raw", is_flag=True, help="Write only the payloads, byte for byte."),
             click.option("--json", "as_json", is_flag=True, help="Write one JSON object per message."),
-            click.option("--headers-only", is_flag=True, help="Leave the payloads out."),
+            click.option("--headers-only", is_flag=True, help="Omit payloads."),
         )
     ):
         command = option(command)

@@ -4,7 +4,7 @@
     headrace bench compare A B ...          several servers in alternating rounds
 
 The group hands everything that does not start with the name of a command to `run`, which has no name of its
-own. click takes an option such as `-np`, a single dash and two letters, as the classic tool spells it.
+own. click takes an option such as `-np`, a single dash and two letters, as nats-bench spells it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Number(click.IntRange):
-    """Also `-n=5`, as the classic tool takes it; click gives us `=5` then."""
+    """Also accepts `-n=5`, as nats-bench does; click then passes `=5`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str):
@@ -65,11 +65,11 @@ bench.add_command(report)
     hidden=True,
     epilog="""\b
 Workloads:
-  pubsub          as many messages per second as possible (default)
-  request         round trips, and how long they take
-  latency         how long messages take at a fixed rate, stalls included
+  pubsub          messages per second, at full speed (default)
+  request         round trips per second, and their latency
+  latency         latency at a fixed rate, stalls included
   subjects        many subjects, wildcards, queue groups
-  connections     idle connections, and the memory of each
+  connections     memory per idle connection
   stream-publish  how many messages per second a stream acknowledges
   stream-consume  how many messages per second consumers pull from a stream
 
@@ -90,35 +90,37 @@ Examples:
     envvar="NATS_URL",
     default=None,
     metavar="URL",
-    help=f"Server to measure; several with commas: the first that answers. [env NATS_URL; {DEFAULT_URL}]",
+    help=f"Server to measure, or a comma-separated list. [default: {DEFAULT_URL}; env NATS_URL]",
 )
 @click.option(
     "--start",
     metavar="SERVER",
-    help="Start a server for the run, and stop it afterwards: headrace, nats-server or a path.",
+    help="Start a server for this run: headrace, nats-server or a path.",
 )
 @click.option(
     "--server-config", metavar="FILE", help="Configuration file for the server that --start starts."
 )
-@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Process of the server behind --urls.")
-@click.option("--preset", type=click.Choice(PRESETS), help="A run of the predecessors, beside their figures.")
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Process id of the server at --urls.")
+@click.option("--preset", type=click.Choice(PRESETS), help="Repeat a published run of rnats or beaver.")
 @click.option("--subject", callback=subject_to_publish, metavar="SUBJECT", help="Subject. [default: bench]")
 @click.option("-np", "--num-pubs", type=Number(1, 100_000), metavar="N", help="Publishers. [default: 1]")
 @click.option("-ns", "--num-subs", type=Number(0, 100_000), metavar="N", help="Subscribers. [default: 0]")
 @click.option(
-    "-n", "--num-msgs", type=Number(min=1), metavar="N", help="Messages of all publishers. [default: 100000]"
+    "-n", "--num-msgs", type=Number(min=1), metavar="N", help="Messages in total. [default: 100000]"
 )
 @click.option(
-    "-ms", "--msg-size", type=Number(0, MESSAGE_BYTES_MAX), metavar="BYTES", help="Size. [default: 128]"
+    "-ms",
+    "--msg-size",
+    type=Number(0, MESSAGE_BYTES_MAX),
+    metavar="BYTES",
+    help="Message size. [default: 128]",
 )
-@click.option(
-    "--processes", type=Number(1, 256), metavar="N", help="pubsub: processes of clients. [default: 1]"
-)
+@click.option("--processes", type=Number(1, 256), metavar="N", help="pubsub: client processes. [default: 1]")
 @click.option(
     "--in-flight",
     type=Number(1, 65_536),
     metavar="N",
-    help="request: open requests of each; stream-publish: unacknowledged messages. [default: 1; 256]",
+    help="request: outstanding requests; stream-publish: unacknowledged messages. [default: 1; 256]",
 )
 @click.option(
     "--rate",
@@ -130,31 +132,40 @@ Examples:
     "--duration",
     type=click.FloatRange(min=0.01, max=86_400),
     metavar="SECONDS",
-    help="latency: how long. [default: 10]",
+    help="latency: duration. [default: 10]",
 )
 @click.option(
-    "--num-subjects", type=Number(1, 10_000_000), metavar="N", help="subjects: how many. [default: 10000]"
+    "--num-subjects",
+    type=Number(1, 10_000_000),
+    metavar="N",
+    help="subjects: number of subjects. [default: 10000]",
 )
-@click.option(
-    "--queue", callback=queue_group, metavar="GROUP", help="subjects: subscribers share as a group."
-)
+@click.option("--queue", callback=queue_group, metavar="GROUP", help="subjects: subscribe as a queue group.")
 @click.option(
     "--wildcard",
     type=click.Choice((">", "*", "none")),
-    help="subjects: what subscribers use; none: one subscription per subject. [default: >]",
+    help="subjects: wildcard of subscribers; none: one subscription per subject. [default: >]",
 )
 @click.option(
-    "--num-conns", type=Number(1, 1_000_000), metavar="N", help="connections: how many. [default: 1000]"
+    "--num-conns",
+    type=Number(1, 1_000_000),
+    metavar="N",
+    help="connections: number of connections. [default: 1000]",
 )
 @click.option(
-    "--stream", callback=name_of_stream, metavar="NAME", help="stream-*: its name. [default: headrace-bench]"
+    "--stream",
+    callback=name_of_stream,
+    metavar="NAME",
+    help="stream-*: stream name. [default: headrace-bench]",
 )
 @click.option(
-    "--storage", type=click.Choice(("file", "memory")), help="stream-*: where it is stored. [default: file]"
+    "--storage",
+    type=click.Choice(("file", "memory")),
+    help="stream-*: storage of the stream. [default: file]",
 )
 @click.option("--keep", is_flag=True, default=None, help="stream-*: do not delete the stream afterwards.")
 @click.option(
-    "--msg-ids", is_flag=True, default=None, help="stream-publish: a Nats-Msg-Id header in every message."
+    "--msg-ids", is_flag=True, default=None, help="stream-publish: add a Nats-Msg-Id to every message."
 )
 @click.option(
     "--batch",
@@ -168,11 +179,11 @@ Examples:
     help="stream-consume: acknowledge every message, or none. [default: explicit]",
 )
 @click.option(
-    "--shared", is_flag=True, default=None, help="stream-consume: all pull from one consumer and share."
+    "--shared", is_flag=True, default=None, help="stream-consume: all clients pull from one consumer."
 )
 @click.option("--csv-file", metavar="FILE", help="Also write a line per client to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON.")
-@click.option("--save", metavar="DIR", help="Also keep the run as Parquet in this directory.")
+@click.option("--save", metavar="DIR", help="Also save the run as Parquet in this directory.")
 def run(
     workload: str,
     urls: str | None,
@@ -185,7 +196,7 @@ def run(
     save: str | None,
     **flags: Any,
 ) -> int:
-    """Measure a NATS server, ours or another, with one WORKLOAD."""
+    """Measure any NATS server with one WORKLOAD."""
     import json
 
     from headrace.bench import classic, export
@@ -225,22 +236,22 @@ def server_to_measure(
     from headrace.client.addresses import parse_servers
 
     if start is None and config_file is not None:
-        raise UsageError("--server-config is for a server that --start starts")
+        raise UsageError("--server-config needs --start")
     if pid is not None and start is None and not Path(f"/proc/{pid}").is_dir():
-        raise UsageError(f"there is no process {pid}")
+        raise UsageError(f"process {pid} does not exist")
     if start is None:
         return first_that_answers(parse_servers(urls or DEFAULT_URL), pid)
     source = click.get_current_context().get_parameter_source("urls")
     if urls is not None and source is click.core.ParameterSource.COMMANDLINE:
-        raise UsageError("give either --urls or --start, not both")
+        raise UsageError("use either --urls or --start, not both")
     if pid is not None:
-        raise UsageError("--pid is for a server that runs already")
+        raise UsageError("--pid is for a running server: use it with --urls")
     if is_url(start):
-        raise UsageError("--start takes headrace, nats-server or a path; a running server is given by --urls")
+        raise UsageError("--start takes headrace, nats-server or a path; for a running server use --urls")
     if config_file is not None and not Path(config_file).is_file():
-        raise UsageError(f"there is no file {config_file}")
+        raise UsageError(f"file {config_file} does not exist")
     server = find_server(start)
     if config_file is None:
         return server
-    # Another configuration is another server to whoever compares: its name stands in every report.
+    # Another configuration is another server to whoever compares: its name is in every report.
     return replace(server, name=f"{server.name} ({Path(config_file).name})", config_file=config_file)

@@ -30,7 +30,7 @@ Examples:
 )
 @click.option("--rows", metavar="KEY,...", help="Only these rows.")
 @click.option("--json", "json_file", metavar="FILE", help="Also write every round to this file.")
-@click.option("--markdown", is_flag=True, help="The table as Markdown.")
+@click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def compare(
     servers: tuple[str, ...],
     suite: str,

@@ -39,19 +39,19 @@ SETTINGS = {
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where report.html and report.md go (default: DIR).",
+    help="Where to write report.html and report.md. [default: DIR]",
 )
-@click.option("--master", metavar="MASTER", help="Spark master (default: local[*], this machine).")
-@click.option("--compare-machines", is_flag=True, help="Show runs of all machines, not only of the newest.")
+@click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
+@click.option("--compare-machines", is_flag=True, help="Show the runs of all machines, not only the latest.")
 def report(directory: Path, out: Path | None, master: str | None, compare_machines: bool) -> None:
-    """Read the runs that `headrace bench --save DIR` saved, and write a page with charts and a table.
+    """Read the runs saved by `headrace bench --save DIR`, and write a page with charts and tables.
 
     It compares runs of one machine only, the one that ran last, and says how many others were left out.
     """
     from headrace.bench.report.samples import find_runs
 
     saved = find_runs(directory)
-    say(f"{plural(saved.count, 'saved run')} in {directory}; starting Spark, which takes some seconds")
+    say(f"{plural(saved.count, 'saved run')} in {directory}; starting Spark, which takes a few seconds")
     with _session(master) as spark:
         from headrace.bench.report.tables import comparison
         from headrace.bench.report.write import compute_report, write_report

@@ -35,9 +35,9 @@ INTERRUPTED = 130
 EPILOG = """\b
 Examples:
   headrace serve                          a server on 127.0.0.1:4222
-  headrace sub 'greet.*'                  print what is published
+  headrace sub 'greet.*'                  print published messages
   headrace pub greet.anna 'Hello, Anna'   publish a message
-  headrace request time.now               ask, and print the answer
+  headrace request time.now               send a request, print the reply
   headrace sql 'SELECT * FROM ORDERS'     query streams with Spark
   headrace bench --start headrace -ns 10  measure a server
 
@@ -51,7 +51,7 @@ The drop-in for nats-server, with its flags and configuration file, is headrace-
 )
 @click.version_option(__version__, "-V", "--version", message="headrace %(version)s")
 def headrace() -> None:
-    """A NATS server that you pip install, and commands to try any NATS server by hand."""
+    """A NATS server that you pip install, and commands for any NATS server."""
 
 
 for command in (serve, pub, sub, request, sql, land, pipeline, bench):
@@ -64,7 +64,7 @@ def run_and_exit() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments ask for and return the exit code. What goes wrong is told in one line each."""
+    """Run the command and return its exit code. Errors are printed, one line each."""
     try:
         code = headrace.main(list(arguments), prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()

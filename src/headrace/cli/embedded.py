@@ -29,8 +29,8 @@ def embedded_server(store: str, port: int = -1) -> Iterator[str]:
         Path(store).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"the embedded server cannot keep its streams in {store}: {error.strerror}",
-            hint="name another directory: server: {embedded: true, store: DIR}",
+            f"the embedded server cannot store its streams in {store}: {error.strerror}",
+            hint="choose another directory: server: {embedded: true, store: DIR}",
         ) from None
     with tempfile.TemporaryDirectory(prefix="headrace-") as directory:
         log = Path(directory, "log")
@@ -59,5 +59,5 @@ def _wait(process: subprocess.Popen[bytes], directory: Path, log: Path) -> str:
                 return str(json.loads(path.read_text())["nats"][0])
         time.sleep(POLL_SECONDS)
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    reason = lines[-1].partition("] ")[2] if lines else "it said nothing"
+    reason = lines[-1].partition("] ")[2] if lines else "it printed nothing"
     raise UsageError(f"the embedded server did not start: {reason or lines[-1]}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 2.0
 POLL_SECONDS = 0.2
-TOO_BUSY = "Spark did not wait for a Python process on this busy machine; starting the query again"
+TOO_BUSY = "a Python process took too long to start on this busy machine; restarting the query"
 
 
 def follow(
@@ -57,7 +57,7 @@ def follow(
 
 
 class Reports:
-    """Says how queries are getting on: not more often than every two seconds, and only what is new."""
+    """Prints the progress of queries: at most every two seconds, and only what changed."""
 
     def __init__(self, *, many: bool) -> None:
         self._many = many

@@ -21,15 +21,17 @@ Examples:
   headrace land ORDERS --to tables/orders --once
   headrace land ORDERS --to s3a://lake/orders --every 60 --partition-by hour
 
-Start it again with the same --to, and it goes on where it was: every message is in the table once.
+When restarted with the same --to, it resumes where it stopped: every message is in the table once.
 """
 
 
-@click.command(epilog=EPILOG, short_help="Keep a Parquet table of a stream.")
+@click.command(epilog=EPILOG, short_help="Land a stream in a Parquet table.")
 @click.argument("stream", metavar="STREAM")
-@click.option("--to", "directory", required=True, metavar="DIR", help="Where the table is, or will be.")
+@click.option(
+    "--to", "directory", required=True, metavar="DIR", help="Directory of the table, new or existing."
+)
 @connection_options
-@click.option("--once", is_flag=True, help="Land what is there now, then end.")
+@click.option("--once", is_flag=True, help="Land what is in the stream now, then exit.")
 @click.option(
     "--format", "shape", type=click.Choice(("parquet",)), default="parquet", help="Format of the files."
 )
@@ -37,14 +39,14 @@ Start it again with the same --to, and it goes on where it was: every message is
     "--partition-by",
     type=click.Choice(("day", "hour", "none")),
     default="day",
-    help="Directories by the time when messages were stored, in UTC. [default: day]",
+    help="Partition by the time at which messages were stored, in UTC. [default: day]",
 )
-@click.option("--text", is_flag=True, help="Payloads as text instead of bytes.")
+@click.option("--text", is_flag=True, help="Store payloads as text instead of bytes.")
 @click.option(
     "--start",
     default="earliest",
     metavar="WHERE",
-    help="Where a new table begins: earliest, latest or a sequence. [default: earliest]",
+    help="Where a new table starts: earliest, latest or a sequence. [default: earliest]",
 )
 @click.option(
     "--every",
@@ -58,14 +60,14 @@ Start it again with the same --to, and it goes on where it was: every message is
     type=click.IntRange(min=1),
     default=1_000_000,
     metavar="N",
-    help="Most messages of a batch. [default: 1000000]",
+    help="Maximum messages per batch. [default: 1000000]",
 )
 @click.option(
     "--compact-after",
     type=click.IntRange(min=0),
     default=32,
     metavar="N",
-    help="Merge small files of a partition when it has so many; 0 never does. [default: 32]",
+    help="Merge the small files of a partition once it has N; 0: never. [default: 32]",
 )
 @click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
 def land(
@@ -82,7 +84,7 @@ def land(
     compact_after: int,
     master: str | None,
 ) -> None:
-    """Keep a table of a stream up to date, until Ctrl-C or, with --once, until all is landed."""
+    """Keep a table of a stream up to date until Ctrl-C or, with --once, until everything is landed."""
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS, Landing, start_landing
     from headrace.spark.session import require_pyspark
@@ -90,11 +92,11 @@ def land(
     require_pyspark()
     first = int(start) if start.isascii() and start.isdecimal() else start
     if first == 0 or (isinstance(first, str) and first not in ("earliest", "latest")):
-        raise click.UsageError("--start is earliest, latest or a sequence, 1 or more")
+        raise click.UsageError("--start must be earliest, latest or a sequence of at least 1")
     with connected(target) as client:  # what can be wrong is better told before Spark starts
         end = client.stream_info(stream).last_seq + 1
     if isinstance(first, int) and first > end:
-        raise click.UsageError(f"{stream} ends at {end - 1}: the highest --start is {end}, or latest")
+        raise click.UsageError(f"{stream} ends at {end - 1}: --start can be at most {end}, or latest")
     landing = Landing(
         stream=stream,
         directory=directory,

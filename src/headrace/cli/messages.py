@@ -28,9 +28,9 @@ Format = Callable[[int, "Msg"], bytes]
 
 def choose_format(*, raw: bool, as_json: bool, headers_only: bool) -> Format:
     if raw and as_json:
-        raise click.UsageError("choose --raw or --json, not both")
+        raise click.UsageError("use either --raw or --json, not both")
     if raw and headers_only:
-        raise click.UsageError("choose --raw or --headers-only, not both")
+        raise click.UsageError("use either --raw or --headers-only, not both")
     if raw:
         return format_raw
     if as_json:

@@ -6,7 +6,7 @@
 `explain` is the one place that knows nats-py's families of errors. nats-py reports trouble in three ways: it
 raises, it calls back, or it logs. Before the connection stands, the callback counts the servers that failed
 and, when none is left, raises through nats-py (it would try a dead server for minutes). Later, a lost
-connection is told to the user and nats-py connects again.
+connection is reported to the user, and nats-py reconnects.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Connection:
             return
         if isinstance(error, nats.errors.SlowConsumerError):
             self.dropped_messages += 1
-            self._say_once("messages arrive faster than they are written out: some are dropped")
+            self._say_once("messages arrive faster than they can be written: some are dropped")
         elif self._connected:
             if not isinstance(error, nats.errors.UnexpectedEOF):  # "lost the connection" follows
                 self._say_once(str(explain(error, address_of(self._target.servers[0]))))
@@ -160,17 +160,17 @@ class Connection:
 
     async def _on_disconnected(self) -> None:
         if self._connected and not self._leaving and not self.client.is_closed:
-            say("lost the connection; trying to connect again (Ctrl-C ends)")
+            say("lost the connection; reconnecting (Ctrl-C stops)")
 
     async def _on_reconnected(self) -> None:
         self._last_said = ""
-        say(f"connected again to {self.address}")
+        say(f"reconnected to {self.address}")
 
     async def _on_closed(self) -> None:
         self._closed.set()
 
     def _say_once(self, text: str) -> None:
-        """A server that stays away gives the same error every second: it is told once."""
+        """An unreachable server causes the same error every second: print it once."""
         if text != self._last_said:
             say(text)
             self._last_said = text
@@ -208,7 +208,7 @@ def explain_all(errors: list[Exception], servers: tuple[str, ...]) -> HeadraceEr
     reasons = [explain(error, address_of(server)) for error, server in zip(errors, servers, strict=False)]
     if len(reasons) == 1:
         return reasons[0]
-    return ConnectionFailedError(f"no server can be used: {'; '.join(str(reason) for reason in reasons)}")
+    return ConnectionFailedError(f"no usable server: {'; '.join(str(reason) for reason in reasons)}")
 
 
 def explain(error: BaseException, address: str) -> HeadraceError:
@@ -223,11 +223,11 @@ def explain(error: BaseException, address: str) -> HeadraceError:
             hint="start one with `headrace serve`, or choose another with --server",
         )
     if isinstance(error, socket.gaierror | UnicodeError):
-        return ConnectionFailedError(f"the host of {address} is unknown", hint="check --server")
+        return ConnectionFailedError(f"unknown host in {address}", hint="check --server")
     if isinstance(error, nats.errors.AuthorizationError) or "authorization violation" in lowered:
         return ConnectionFailedError(
             f"{address} does not accept these credentials",
-            hint="give the right --user and --password, or --token (or NATS_USER, NATS_PASSWORD, NATS_TOKEN)",
+            hint="check --user and --password, or --token (or NATS_USER, NATS_PASSWORD, NATS_TOKEN)",
         )
     if isinstance(error, nats.errors.BadSubjectError):
         return UsageError("the subject is not valid: it must be dot-separated tokens, no spaces")
@@ -247,14 +247,14 @@ def explain(error: BaseException, address: str) -> HeadraceError:
         )
     if isinstance(error, asyncio.TimeoutError):
         return ConnectionFailedError(
-            f"{address} did not answer in time", hint="is it a NATS server, and can it be reached?"
+            f"{address} did not answer in time", hint="is it a NATS server, and is it reachable?"
         )
     if "expecting info" in lowered or "info message" in lowered:
-        return ConnectionFailedError(f"what listens at {address} is not a NATS server", hint="check --server")
+        return ConnectionFailedError(f"{address} is not a NATS server", hint="check --server")
     if "connect url" in lowered or "websocket urls" in lowered:
         return UsageError("--server is not a valid URL", hint="write it as nats://host:port")
     if isinstance(error, ImportError):
-        return ConnectionFailedError(f"{address} cannot be used: WebSocket needs the package aiohttp")
+        return ConnectionFailedError(f"{address} cannot be used: WebSocket needs the aiohttp package")
     if isinstance(error, OSError):
         return ConnectionFailedError(
             f"cannot connect to {address}: {error.strerror or text}", hint="check --server"

@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Do what the arguments ask for and return the exit code of nats-server."""
+    """Run the server and return the exit code that nats-server would."""
     try:
         command = parse_command_line(arguments)
         if command.action == "version":

@@ -32,20 +32,20 @@ Examples:
   headrace pipeline run shop.yml --once
   headrace pipeline run shop.yml --server nats://10.0.0.7:4222
 
-Start it again, and it goes on where it was. docs/spark.md says what stands in the file.
+When restarted, it resumes where it stopped. docs/spark.md describes the file format.
 """
 
 
 @click.group(short_help="Run pipelines of streams and tables.", epilog=EPILOG)
 def pipeline() -> None:
-    """Streams through SQL and Python into tables and streams, as a YAML file describes it."""
+    """Run streams through SQL and Python into tables and streams, as described in a YAML file."""
 
 
 @pipeline.command(epilog=EPILOG)
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--quick", is_flag=True, help="Leave out what needs Spark: SQL, and the names of its columns.")
+@click.option("--quick", is_flag=True, help="Skip the checks that need Spark: SQL and column names.")
 def check(file: Path, quick: bool) -> None:
-    """Say what is wrong with a pipeline, without running it and without a server."""
+    """Report the errors in a pipeline file, without running it and without a server."""
     from headrace.cli.spark_command import SHORT_SETTINGS, spark_for_command
     from headrace.spark.pipeline.plan import build_views, import_functions
     from headrace.spark.pipeline.reading import read_pipeline
@@ -58,22 +58,22 @@ def check(file: Path, quick: bool) -> None:
         with spark_for_command(f"headrace pipeline {found.name}", "local[1]", SHORT_SETTINGS) as spark:
             build_views(spark, found, {})
     counts = [(found.sources, "source"), (found.steps, "step"), (found.sinks, "sink")]
-    click.echo(f"{file}: fine: " + ", ".join(plural(len(specs), noun) for specs, noun in counts))
+    click.echo(f"{file}: OK: " + ", ".join(plural(len(specs), noun) for specs, noun in counts))
 
 
 @pipeline.command(epilog=EPILOG)
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Process what is there now, then end.")
-@click.option("--master", metavar="MASTER", help="Spark master; overrides that of the file.")
+@click.option("--once", is_flag=True, help="Process what is in the streams now, then exit.")
+@click.option("--master", metavar="MASTER", help="Spark master; overrides the file.")
 @click.option(
     "--server",
     "-s",
     metavar="URL",
     callback=server_override,
-    help="Where the streams are, a comma-separated list of URLs; overrides that of the file.",
+    help="Server, or a comma-separated list; overrides the file.",
 )
 def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> None:
-    """Run a pipeline until Ctrl-C or, with --once, until all is processed."""
+    """Run a pipeline until Ctrl-C or, with --once, until everything is processed."""
     from headrace.cli.follow import follow
     from headrace.cli.spark_command import connected, source_options, spark_for_command
     from headrace.spark.land import SETTINGS
@@ -95,7 +95,7 @@ def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> 
             views = build_views(spark, found, options)
             with connected(target) as client:  # not before all that can be wrong with the file was seen
                 for name in make_streams(client, found):
-                    say(f"made the stream {name}")
+                    say(f"created the stream {name}")
                 for warning in check_sinks(client, found):
                     say(f"warning: {warning}")
             queries = Queries(spark, found, views, options, _show, once=once)
@@ -120,7 +120,7 @@ def _server(found: Pipeline, given: tuple[str, ...]) -> Iterator[Target]:
         )
         return
     with embedded_server(spec.store, spec.port) as url:
-        say(f"the embedded server is at {url}, its streams are in {spec.store}")
+        say(f"the embedded server listens on {url} and stores its streams in {spec.store}")
         yield Target(servers=(url,))
 
 

@@ -28,7 +28,7 @@ Examples:
 @click.argument("data", required=False)
 @connection_options
 @message_options
-@click.option("--reply", callback=subject_to_publish, metavar="SUBJECT", help="Subject for answers.")
+@click.option("--reply", callback=subject_to_publish, metavar="SUBJECT", help="Reply subject.")
 @click.option(
     "--count", "-n", type=click.IntRange(min=1), default=1, metavar="N", help="Publish N times. [default: 1]"
 )
@@ -37,7 +37,7 @@ Examples:
     type=Seconds(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Wait between two messages. [default: 0]",
+    help="Wait between messages. [default: 0]",
 )
 def pub(
     target: Target,

@@ -18,7 +18,6 @@ from headrace.cli.arguments import (
     subject_to_publish,
 )
 from headrace.cli.messages import Format, choose_format
-from headrace.cli.output import plural
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ Examples:
     type=Seconds(min=0, min_open=True),
     default=5.0,
     metavar="SECONDS",
-    help="How long to wait for answers. [default: 5]",
+    help="How long to wait for replies. [default: 5]",
 )
 @click.option(
     "--replies",
@@ -53,7 +52,7 @@ Examples:
     type=click.IntRange(min=0),
     default=1,
     metavar="N",
-    help="Wait for N answers; 0 takes all that come in time. [default: 1]",
+    help="Wait for N replies; 0: all that arrive in time. [default: 1]",
 )
 @output_options
 def request(
@@ -68,7 +67,7 @@ def request(
     as_json: bool,
     headers_only: bool,
 ) -> int:
-    """Send DATA to SUBJECT and print what is answered.
+    """Send DATA to SUBJECT and print the reply.
 
     Without DATA, or with - as DATA, what is piped in is sent, byte for byte.
     """
@@ -107,17 +106,15 @@ async def ask(
                 rest = max(deadline - asyncio.get_running_loop().time(), 0)
                 message = await connection.wait_for(answers.get(), rest)
                 if is_no_responders(message):
-                    raise HeadraceError(
-                        f"nobody answers requests to {subject}", hint="is the service running?"
-                    )
+                    raise HeadraceError(f"no responders on {subject}", hint="is the service running?")
                 received += 1
                 sys.stdout.buffer.write(form(received, message))
                 sys.stdout.buffer.flush()
         except TimeoutError:
             if not received:
-                raise HeadraceError(f"no answer from {subject} within {timeout:g} s") from None
+                raise HeadraceError(f"no reply from {subject} within {timeout:g} s") from None
             if received < replies:
-                came = f"{received} of {plural(replies, 'answer')}"
+                came = f"{received:,} of {replies:,} replies"
                 raise HeadraceError(f"only {came} from {subject} within {timeout:g} s") from None
         except Interrupted:
             return 130

@@ -35,16 +35,19 @@ Examples:
 )
 @click.option("--host", metavar="HOST", help="Address to listen on; 0.0.0.0 for all. [default: 127.0.0.1]")
 @click.option(
-    "--port", "-p", type=PORT, metavar="PORT", help="Port for clients; -1: any free one. [default: 4222]"
+    "--port", "-p", type=PORT, metavar="PORT", help="Port for clients; -1: any free port. [default: 4222]"
 )
 @click.option(
-    "--monitor-port", "-m", type=PORT, metavar="PORT", help="Port for monitoring over HTTP; -1: any free one."
+    "--monitor-port", "-m", type=PORT, metavar="PORT", help="Port for HTTP monitoring; -1: any free port."
 )
 @click.option(
     "--config", "-c", metavar="FILE", help="Configuration file, as for nats-server; options override it."
 )
 @click.option(
-    "--user", envvar="HEADRACE_USER", metavar="NAME", help="User that clients must give. [env HEADRACE_USER]"
+    "--user",
+    envvar="HEADRACE_USER",
+    metavar="NAME",
+    help="User that clients must log in as. [env HEADRACE_USER]",
 )
 @click.option(
     "--password",
@@ -56,7 +59,7 @@ Examples:
     "--token",
     envvar="HEADRACE_TOKEN",
     metavar="SECRET",
-    help="Token that clients must give; visible in the process list, so prefer [env HEADRACE_TOKEN]",
+    help="Token that clients must present; visible in the process list, so prefer [env HEADRACE_TOKEN]",
 )
 @click.option(
     "--store",
@@ -64,10 +67,10 @@ Examples:
     metavar="DIR",
     help=f"Directory for streams. [default: {DEFAULT_STORE}; env HEADRACE_STORE]",
 )
-@click.option("--no-streams", is_flag=True, help="Serve no streams (JetStream), and write no files.")
+@click.option("--no-streams", is_flag=True, help="Run without streams (JetStream), and write no files.")
 @click.option("--log-file", metavar="FILE", help="Write the log to this file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything that happens, for debugging.")
-@click.option("--trace", is_flag=True, help="Log the protocol, too: every message with its content.")
+@click.option("--trace", is_flag=True, help="Also log the protocol: every message with its content.")
 def serve(
     host: str | None,
     port: int | None,
@@ -88,9 +91,9 @@ def serve(
     and an acknowledged message is on disk.
     """
     if (user is None) != (password is None):
-        raise click.UsageError("--user and --password belong together")
+        raise click.UsageError("--user and --password must be used together")
     if user is not None and token is not None:
-        raise click.UsageError("choose --user with --password, or --token, not both")
+        raise click.UsageError("use either --user with --password, or --token, not both")
     given = {
         "host": host,
         "port": ANY_FREE_PORT if port == 0 else port,
@@ -146,15 +149,15 @@ def check_ports(options: Options) -> None:
     for name, port in (("port", options.port), ("http_port", options.http_port)):
         if not ANY_FREE_PORT <= port <= HIGHEST_PORT:
             raise UsageError(
-                f"{name} {port} does not exist", hint=f"take one from 1 to {HIGHEST_PORT}, or -1"
+                f"{name} {port} is not a valid port", hint=f"use 1 to {HIGHEST_PORT}, or -1 for any free port"
             )
 
 
 def warn_if_open(options: Options) -> None:
     if not options.auth_required and not is_loopback(options.host):
         say(
-            f"warning: other machines may reach {options.host} and nobody has to log in; "
-            "use --user and --password, or --token, or leave --host out"
+            f"warning: other machines may reach {options.host}, and no credentials are required; "
+            "use --user and --password, or --token, or omit --host"
         )
 
 
@@ -224,7 +227,7 @@ def make_friendly_log(settings: LogSettings, *, has_file: bool) -> Any:
 
 @dataclass
 class Front:
-    """What the user is told on stdout: at the start where the server is, at the end what it did."""
+    """Messages to the user on stdout: the address at the start, the counts at the end."""
 
     server: Server | None = None
 
@@ -253,7 +256,7 @@ def greeting(server: Server) -> str:
     options = server.options
     lines = [f"Headrace {__version__} is listening on nats://{server.address}"]
     if options.jetstream:
-        lines.append(f"Streams are kept in {options.store_dir}")
+        lines.append(f"Streams are stored in {options.store_dir}")
     if server.monitor:
         lines.append(f"Monitoring: http://{server.monitor.address}/varz")
     where = "" if reachable(server) == f"{LOOPBACK}:{DEFAULT_PORT}" else f" -s nats://{reachable(server)}"

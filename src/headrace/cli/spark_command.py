@@ -42,7 +42,7 @@ def spark_for_command(
         interrupted = True
         raise KeyboardInterrupt
 
-    say("starting Spark, which takes some seconds")
+    say("starting Spark, which takes a few seconds")
     logging.disable()
     # Spark makes a directory for tables of its own, by default where the command was started.
     warehouse = tempfile.TemporaryDirectory(prefix="headrace-warehouse-", ignore_cleanup_errors=True)

@@ -31,11 +31,11 @@ Every stream is a table with the columns subject, data, headers, stream, seq and
     "shape",
     type=click.Choice(("table", "csv", "json")),
     default="table",
-    help="How rows are written. [default: table]",
+    help="Output format. [default: table]",
 )
 @click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
 def sql(query: str, target: Target, shape: str, master: str | None) -> None:
-    """Run a query over the streams of a server, each of which is a table, and write its rows."""
+    """Run a SQL query over the streams of a server, each of which is a table, and print its rows."""
     from headrace.cli.spark_command import SHORT_SETTINGS, connected, source_options, spark_for_command
     from headrace.spark.failure import SparkError
     from headrace.spark.session import require_pyspark

@@ -27,14 +27,18 @@ Examples:
 @click.argument("subject", callback=subject_to_subscribe)
 @connection_options
 @click.option(
-    "--queue", "-q", callback=queue_group, metavar="GROUP", help="Join a queue group: one member gets each."
+    "--queue",
+    "-q",
+    callback=queue_group,
+    metavar="GROUP",
+    help="Join a queue group: each message goes to one member.",
 )
-@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
     "--timeout",
     type=Seconds(min=0, min_open=True),
     metavar="SECONDS",
-    help="End when no message has come for so long; exit code 1 if --count was not reached.",
+    help="Stop when no message has arrived for this long; exit code 1 if --count was not reached.",
 )
 @output_options
 def sub(
@@ -47,7 +51,7 @@ def sub(
     as_json: bool,
     headers_only: bool,
 ) -> int:
-    """Print the messages that are published to SUBJECT until Ctrl-C.
+    """Print the messages published to SUBJECT until Ctrl-C.
 
     Messages go to stdout, everything else to stderr.
     """

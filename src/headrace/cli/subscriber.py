@@ -68,7 +68,7 @@ async def subscribe(
             await subscription.unsubscribe(limit=count)
         await connection.flush()
         group = f" in queue group {queue}" if queue else ""
-        say(f"subscribed to {subject}{group} at {connection.address}; Ctrl-C ends")
+        say(f"subscribed to {subject}{group} at {connection.address}; Ctrl-C stops")
         printer.last_at = loop.time()
         try:
             while not printer.finished.is_set():

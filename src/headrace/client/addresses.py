@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[Address]:
-    """One URL, several with commas between, or a list of them. Raises UsageError."""
+    """A URL, a comma-separated list, or a list of URLs. Raises UsageError."""
     texts = servers.split(",") if isinstance(servers, str) else servers
     addresses = [parse_url(text.strip()) for text in texts if text.strip()]
     if not addresses:

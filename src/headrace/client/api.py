@@ -112,7 +112,7 @@ def decode(payload: bytes, kind: type[Answer], what: str) -> Answer:
             raise _api_error(failure, what)
         return msgspec.json.decode(payload, type=kind)
     except UNREADABLE_JSON as error:
-        raise ProtocolError(f"{what}: the server's answer makes no sense: {error}") from None
+        raise ProtocolError(f"{what}: the server's response is invalid: {error}") from None
 
 
 def _api_error(error: ErrorAnswer, what: str) -> ApiError:

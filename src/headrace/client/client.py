@@ -78,8 +78,8 @@ class Client:
     ) -> Client:
         """Connect to the first server that takes us. Raises ConnectionFailed, UsageError.
 
-        `servers` is a URL, several with commas between, or a list. Credentials in a URL win over the others.
-        A lost connection is made anew for up to `reconnect_timeout` seconds, wherever that is safe; as long
+        `servers` is a URL, a comma-separated list, or a list. Credentials in a URL override the others.
+        A lost connection is restored for up to `reconnect_timeout` seconds, wherever that is safe; as long
         is waited for a cluster that has no leader.
         """
         credentials = {"user": user, "pass": password, "auth_token": token}
@@ -234,7 +234,7 @@ class Client:
         Deleted messages are simply not there. Anything else that is missing raises: MessagesMissing when the
         stream does not reach `last`, FetchFailed when messages do not come. With `fail_on_loss` it also
         raises MessagesMissing when the stream's head was cut off (by retention or a purge) before it was
-        read. `subjects` are filters, wildcards allowed. A lost connection is made anew, and the read goes on
+        read. `subjects` are filters, wildcards allowed. A lost connection is restored, and the read continues
         with the next sequence. A batch has fewer rows when its messages are large.
         """
         if first < 1:
@@ -275,5 +275,5 @@ class Client:
 def check_name(stream: str) -> str:
     """A name that may stand in a subject. Raises UsageError."""
     if not stream or any(character <= " " or character in "./\\*>" for character in stream):
-        raise UsageError(f"{stream!r} cannot be the name of a stream: no blanks, dots, slashes or wildcards")
+        raise UsageError(f"{stream!r} is not a valid stream name: no spaces, dots, slashes or wildcards")
     return stream

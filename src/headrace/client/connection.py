@@ -167,7 +167,7 @@ class Connection:
             self.handle(event)
         raise ConnectionFailed(
             f"the server at {address} did not answer in time",
-            hint="is it a NATS server, and can it be reached?",
+            hint="is it a NATS server, and is it reachable?",
         )
 
     def _learn(self, info: bytes) -> None:
@@ -233,9 +233,9 @@ class Connection:
     def request(self, subject: str, payload: bytes, timeout: float) -> bytes:
         """The answer's payload. Raises NoResponders, RequestTimeout, and ConnectionEnded."""
         if not subject or any(character <= " " for character in subject):
-            raise UsageError(f"{subject!r} is not a subject: tokens with dots between, no blanks")
+            raise UsageError(f"{subject!r} is not a valid subject: use dot-separated tokens, no spaces")
         if len(payload) > self.max_payload:
-            raise UsageError(f"the request is larger than the server takes ({self.max_payload} bytes)")
+            raise UsageError(f"the request is larger than the server accepts ({self.max_payload} bytes)")
         reply = self.request_later(subject, payload).encode()
         deadline = time.monotonic() + timeout
         while event := self.frames.next(deadline - time.monotonic()):
@@ -264,7 +264,7 @@ def _explain(error: BaseException, address: Address) -> BaseException:
     if isinstance(error, ConnectionEnded):
         return ConnectionFailed(f"the server at {address} closed the connection at once")
     if isinstance(error, ValueError):
-        return Refused(f"what listens at {address} is no NATS server", hint="check the address")
+        return Refused(f"{address} is not a NATS server", hint="check the address")
     if isinstance(error, OSError):
         return ConnectionFailed(f"the server at {address} cannot be reached: {error.strerror or error}")
     return error
@@ -283,11 +283,11 @@ def _refusal(payload: bytes, address: Address) -> ConnectionFailed:
 def _no_responders(subject: str) -> NoResponders:
     if subject.startswith("$JS."):
         return NoResponders(
-            "the server has no JetStream (nobody answers its API)",
+            "the server has no JetStream (no responders on its API)",
             hint="start it with JetStream enabled: nats-server -js, or jetstream in its configuration",
         )
     return NoResponders(f"nobody listens to {subject}")
 
 
 def protocol_error(error: BadFrame, address: Address) -> ProtocolError:
-    return ProtocolError(f"the server at {address} sent what is no NATS protocol: {error}")
+    return ProtocolError(f"the server at {address} does not speak the NATS protocol: {error}")

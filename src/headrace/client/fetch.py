@@ -116,7 +116,7 @@ class Fetch:
                 hint="read a stream with the retention limits, a mirror of this one for example",
             )
         if info.created != self._created:
-            raise MessagesMissing(f"the stream {self._stream} was deleted and made anew while it was read")
+            raise MessagesMissing(f"the stream {self._stream} was deleted and re-created while it was read")
         if info.last_seq < self._last:
             raise MessagesMissing(
                 f"the stream {self._stream} ends at {info.last_seq}, before {self._last}, which was asked for"
@@ -270,7 +270,7 @@ class Fetch:
     def _stalled(self) -> FetchFailed:
         return FetchFailed(
             f"the stream {self._stream} has messages after {self._columns.last_seq}, but none comes",
-            hint="look at the server's log",
+            hint="check the server's log",
         )
 
     # -- loss -----------------------------------------------------------------------------------------------

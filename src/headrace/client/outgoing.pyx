@@ -26,7 +26,7 @@ from libc.string cimport memchr, memcmp
 from headrace.client.growing cimport ensure, put, put_number
 
 cdef enum:
-    FRAME_EXTRA = 96                 # operation, blanks, line ends, three numbers
+    FRAME_EXTRA = 96                 # operation, spaces, line ends, three numbers
     MSG_ID_LENGTH = 11               # Nats-Msg-Id
 
 
@@ -133,7 +133,7 @@ cdef const char *subject_fault(Text subject) noexcept nogil:
                 return b"the subject has a wildcard"
             token = at + 1
         elif 0 <= subject.data[at] <= 32:
-            return b"the subject has a blank or a control character"
+            return b"the subject has a space or a control character"
     return NULL
 
 
@@ -189,7 +189,7 @@ cdef class Outgoing:
                 if breaks_line(key) or memchr(key.data, c':', key.length) != NULL:
                     return b"the key of a header has a colon or a line break"
                 if is_edge_blank(key.data[0]) or is_edge_blank(key.data[key.length - 1]):
-                    return b"the key of a header starts or ends with a blank"
+                    return b"the key of a header starts or ends with a space"
                 if breaks_line(text):
                     return b"the value of a header has a line break"
         if self.msg_ids is not None:
@@ -197,7 +197,7 @@ cdef class Outgoing:
             if breaks_line(text):
                 return b"the message id has a line break"
         if self.headers_length(row) + self.payloads.get(row).length > max_payload:
-            return b"the message is larger than the server takes"
+            return b"the message is larger than the server accepts"
         return NULL
 
     cdef Text subject_of(self, Py_ssize_t row) noexcept nogil:

@@ -170,7 +170,7 @@ class Publisher:
         subject = self._flight.subject(number).decode(errors="replace")
         if parse_status(headers).code == NO_RESPONDERS:
             return PublishFailed(
-                f"no stream takes messages of the subject {subject}",
+                f"no stream stores the subject {subject}",
                 err_code=NO_RESPONDERS,
                 description="no responders",
                 hint="create a stream with this subject, or check that the server has JetStream",
@@ -179,7 +179,7 @@ class Publisher:
             answer = msgspec.json.decode(payload, type=PublishAnswer)
         except UNREADABLE_JSON:
             return PublishFailed(
-                f"the answer to a message to {subject} is no acknowledgement: {payload[:60]!r}"
+                f"the reply to a message to {subject} is not an acknowledgement: {payload[:60]!r}"
             )
         if not answer.error and self._stream and answer.stream != self._stream:
             return PublishFailed(

@@ -1,7 +1,7 @@
 """The command line of the drop-in executable: nats-server's flags, parsed the way Go's flag package does.
 
 One dash or two; `-p 4222`, `-p=4222`; a switch takes a value only with `=` (`-D=false`); `--` and the first
-word that is no flag end the flags; the last of two equal flags wins. Flags win over the configuration file.
+word that is not a flag end the flags; the last of two equal flags wins. Flags override the file.
 
 What nats-server 2.15.1 does with a wrong command line, found by running it:
 

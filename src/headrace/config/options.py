@@ -183,7 +183,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_plaintext_password(self) -> bool:
-        """Whether to warn that a secret stands in clear text where a bcrypt hash could be."""
+        """Whether to warn that a secret is in clear text where a bcrypt hash could be."""
         # nats-server warns of a user without a password, too.
         secrets = [*filter(None, (self.password, self.token)), *(user.password for user in self.users or ())]
         return not all(is_bcrypt(secret) for secret in secrets)
@@ -248,7 +248,7 @@ def check_options(options: Options) -> None:
     if options.account != GLOBAL_ACCOUNT and (options.username or options.token):
         # They would be in the global account, apart from the users of the other one.
         raise ConfigError(
-            "a user or token beside the users of an account: "
+            "a user or token next to the users of an account: "
             "this version of Headrace supports one account and does not support more yet"
         )
     name = options.no_auth_user

@@ -71,7 +71,7 @@ class ReloadPlan(msgspec.Struct, frozen=True):
 
 
 def plan_reload(old: Options, new: Options) -> ReloadPlan:
-    """Compares options that run with options that were read anew. Raises ConfigError if a change needs a
+    """Compares the running options with those that were re-read. Raises ConfigError if a change needs a
     restart.
 
     `old` may hold the port that the system chose: a new `-1` then means to keep it. Call check_options(new)

@@ -12,7 +12,7 @@ is decided here and follows nats-server 2.15 to the letter, because configuratio
     $NAME                  a reference; `$2a$...` is a bcrypt hash and stays a string
     anything else          a string that ends at a blank or one of , ; ] }
 
-Stricter than nats-server on purpose, where it accepts a mistake in silence: an unfinished quote, an unknown
+Stricter than nats-server on purpose, where it silently accepts a mistake: an unfinished quote, an unknown
 size suffix, a key in a map with no value, a lone `/` where a comment or separator may stand, NUL characters.
 """
 

@@ -2,7 +2,7 @@
 
 A limit is shared fairly. Streams that have less than an equal share get all that they have, and the others
 share the rest; so a quiet stream is never kept waiting by a busy one. Every stream that has something gets at
-least one message, because else a small limit would stop it for good.
+least one message, because otherwise a small limit would stop it for good.
 """
 
 from __future__ import annotations

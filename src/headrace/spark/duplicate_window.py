@@ -33,7 +33,7 @@ def warning_about_stream(client: Client, stream: str) -> str | None:
         return None
     return (
         f"the stream {stream} recognises duplicates for {window / NANOSECONDS:g} s: a query that "
-        f"starts again later than that can write messages twice; give it a duplicate_window of "
+        f"restarts later than that can write duplicates; give it a duplicate_window of "
         f"{RESTART_SECONDS} s or more"
     )
 

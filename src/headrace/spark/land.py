@@ -34,7 +34,7 @@ class Landing:
     """Of the data source: servers, who we are."""
     partition_by: str = "day"
     text: bool = False
-    """Payloads as text instead of bytes."""
+    """Store payloads as text instead of bytes."""
     start: str = "earliest"
     rows_per_batch: int = 1_000_000
     compact_after: int = 32

@@ -93,7 +93,7 @@ def from_json(value: Mapping[str, Any]) -> Offset:
 def ranges_between(start: Offset, end: Offset) -> list[Range]:
     """What a batch reads: for each stream from its place in `start`, or from `base` if it has none there.
 
-    An end that lies before the start belongs to a stream that was created anew: it is read from `base`.
+    An end that lies before the start belongs to a stream that was re-created: it is read from `base`.
     """
     ranges = []
     for stream, place in sorted(end.items()):
@@ -125,7 +125,7 @@ def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fai
     is_another = bool(created) and created != extent.created
     if fail_on_data_loss and (is_another or first > extent.end):
         raise DataLossError(
-            f"the stream {stream} was deleted and created anew since it was read up to {first - 1}",
+            f"the stream {stream} was deleted and re-created since it was read up to {first - 1}",
             hint=LOSS_HINT,
         )
     if fail_on_data_loss and first < extent.first:

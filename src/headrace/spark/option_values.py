@@ -24,10 +24,10 @@ def read_text(text: str) -> str:
 
 
 def read_list(text: str) -> tuple[str, ...]:
-    """Words with commas between; each of them once."""
+    """A comma-separated list; each word once."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not words:
-        raise ValueError("must name at least one, with commas between several")
+        raise ValueError("must name at least one, or be a comma-separated list")
     return words
 
 

@@ -126,7 +126,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         )
     for offsets, time in ("startingOffsets", "startingTimestamp"), ("endingOffsets", "endingTimestamp"):
         if offsets.lower() in given and time.lower() in given:
-            raise DataSourceError(f"`{offsets}` and `{time}` are both given", hint="leave one of them out")
+            raise DataSourceError(f"`{offsets}` and `{time}` are both given", hint="omit one of them")
         _check_streams(offsets, found[offsets], streams)
     if found["endingOffsets"] == EARLIEST:
         raise DataSourceError("`endingOffsets` is earliest: nothing would be read", hint="leave it out")
@@ -154,7 +154,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     for name in "stream", "subject":
         if len(found[name]) > 1:
             raise DataSourceError(
-                f"`{name}` of a sink is one, not {len(found[name])}",
+                f"a sink takes one `{name}`, not {len(found[name])}",
                 hint="for several subjects, give the DataFrame a column `subject`",
             )
     subject = next(iter(found["subject"]), "")
@@ -188,8 +188,8 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     for subject in found["subject"]:
         if not is_valid_subject(subject):
             raise DataSourceError(
-                f"`subject` {subject!r} is none",
-                hint="tokens with dots between, no blanks, `>` only at the end",
+                f"`subject` {subject!r} is not a valid subject",
+                hint="use dot-separated tokens, no spaces, `>` only at the end",
             )
     return found
 

@@ -1,4 +1,4 @@
-"""How a streaming query is getting on: rows, rate, lag and time of a batch, from what Spark reports."""
+"""Progress of a streaming query: rows, rate, lag and time of a batch, from what Spark reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Spark session: one way to start Spark, for the report, the data source's examples and the pipelines.
 
 It takes care of what costs an afternoon if it is forgotten: Java (see `java`); the workers' Python, which
-would else be any `python3` on the path; settings that our data source needs; UTC; and silence, because what
+would otherwise be any `python3` on the path; settings that our data source needs; UTC; and silence: what
 Java and Spark print while they start is not what the user wants to know. It is kept until Spark has started:
 if Spark does not start, the line of it that tells why becomes the error.
 """
@@ -179,7 +179,7 @@ def _variables(local: bool) -> Iterator[None]:
 
 
 def _reason(error: Exception, output: IO[bytes] | None) -> str:
-    """The line that tells why: of Java's exception if there is one, else of what was printed."""
+    """The line that tells why: of Java's exception if there is one, otherwise of what was printed."""
     exception = getattr(error, "java_exception", None)
     text = str(exception.getMessage() if exception is not None else error)
     if "stopped SparkContext" in text:

@@ -1,4 +1,4 @@
-"""`format("nats")` as a sink: rows become messages, all of which are acknowledged before Spark goes on.
+"""`format("nats")` as a sink: rows become messages, all of which are acknowledged before Spark continues.
 
 A task publishes its rows with at most `maxInFlight` of them unacknowledged, and ends when the last one is.
 Spark records a batch when all its tasks have ended, so what is recorded is in the stream. What is published

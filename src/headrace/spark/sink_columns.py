@@ -63,7 +63,7 @@ def find_columns(schema: StructType, subject: str) -> Columns:
     for name in places:
         if name not in known | IGNORED:
             raise DataSourceError(
-                f"the sink does not know the column `{name}`",
+                f"the sink cannot use the column `{name}`",
                 hint="it takes data, subject, headers and msgId: choose them with select()",
             )
     if "data" not in places:
@@ -87,7 +87,7 @@ def find_columns(schema: StructType, subject: str) -> Columns:
             f"the column `headers` is {schema[places['headers']].dataType.simpleString()}",
             hint="it must be map<string,string> or array<struct<key:string,value:string>>",
         )
-    # The option wins over the column, as `topic` does in Spark's Kafka sink.
+    # The option overrides the column, as `topic` does in Spark's Kafka sink.
     return Columns(
         data=places["data"],
         subject=-1 if subject else places["subject"],

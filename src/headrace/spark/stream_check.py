@@ -33,6 +33,6 @@ class StreamCheck:
         for subject in different:
             if not any(matches(subject, pattern) for pattern in self._patterns):
                 raise DataSourceError(
-                    f"the stream {self._stream} does not take the subject {subject}",
-                    hint=f"it takes {', '.join(self._patterns) or 'none, being a mirror or made of sources'}",
+                    f"the stream {self._stream} does not accept the subject {subject}",
+                    hint=f"it accepts {', '.join(self._patterns) or 'none (a mirror, or only sources)'}",
                 )

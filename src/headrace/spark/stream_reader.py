@@ -1,6 +1,6 @@
 """`spark.readStream.format("nats")`: the streams as tables that grow.
 
-Nothing is kept on the server and nothing in memory that a restart would need: where the query is stands in
+Nothing is kept on the server and nothing in memory that a restart would need: the position of the query is in
 Spark's checkpoint (see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next
 batch starts, and not at all for the last batch of an AvailableNow query, so nothing may depend on it.
 """
@@ -99,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The same start and end give the same partitions, at any time and with any options.
 
         But for what is lost and may be lost: a stream that ends before the range does is not the one that
-        the range was planned for. Nothing of it belongs to this batch; the next one begins with it anew.
+        the range was planned for. Nothing of it belongs to this batch; the next one starts it over.
         """
         with telling():
             places = from_json(end)

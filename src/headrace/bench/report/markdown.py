@@ -13,7 +13,10 @@ def markdown(content: Content) -> str:
     parts = ["# Benchmark report", *tables.comparison(content), _table(tables.summaries(content))]
     for title, table in (
         ("Latencies", tables.latencies(content)),
-        ("Beside the predecessors, whose machines were others", tables.beside_seeds(content)),
+        (
+            "Compared with rnats and beaver (two small NATS servers in Rust), on other machines",
+            tables.beside_seeds(content),
+        ),
         ("Runs", tables.runs(content)),
     ):
         if table.rows:

@@ -18,7 +18,7 @@ CHARTS: list[tuple[str, str, Callable[[Content, charts.Palette], list[Plot]]]] =
         "Throughput by fan-out",
         "Messages per second, published and delivered together; both axes are logarithmic. A point is the "
         "median of its runs, the bar behind it goes from the lowest to the highest. Dashed: the "
-        "predecessors' figures, taken on other machines.",
+        "published figures of rnats and beaver, two small NATS servers in Rust, on other machines.",
         charts.fan_out,
     ),
     (
@@ -35,7 +35,7 @@ CHARTS: list[tuple[str, str, Callable[[Content, charts.Palette], list[Plot]]]] =
     ),
     (
         "Memory by connections",
-        "The server's peak resident memory. Dashed: the predecessors' figures, taken on other machines.",
+        "The server's peak resident memory. Dashed: figures of rnats and beaver, on other machines.",
         charts.memory,
     ),
     (
@@ -60,7 +60,7 @@ def html(content: Content) -> str:
         *(part for title, text, kind in CHARTS for part in _charts(title, text, kind(content, palette))),
         *_optional("Latencies", "The median of its runs for each percentile.", tables.latencies(content)),
         *_optional(
-            "Beside the predecessors",
+            "Compared with rnats and beaver",
             "Their best published figure for the same clients and message size. Their machines were others, "
             "so this is a reference, not a comparison.",
             tables.beside_seeds(content),

@@ -9,7 +9,7 @@ Every run has one headline *value*, so that medians, spread and change mean the 
     request        round trips per second            higher is better
     latency        the 99th percentile               lower is better
     connections    memory per idle connection        lower is better
-    all others     messages per second, published and delivered, the total of the predecessors' tables
+    all others     messages per second, published and delivered, the total that nats-bench prints
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def memory(all_runs: DataFrame) -> DataFrame:
 
 
 def best_seeds(seeds: DataFrame) -> DataFrame:
-    """The best figure of each predecessor for each number of clients and size."""
+    """The best published figure of rnats and of beaver for each number of clients and size."""
     best = ("rate", "step", "rss_bytes", "machine")
     return (
         seeds.groupBy("system", "pubs", "subs", "msg_bytes")
@@ -252,7 +252,7 @@ def _rate_of(role: str) -> Column:
 
 
 def _client_spread(role: str) -> list[Column]:
-    """How evenly clients with a role were served: the predecessors' min, avg, max and stddev."""
+    """How evenly clients with a role were served: min, avg, max and stddev, as nats-bench prints them."""
     rate = F.when(F.col("role") == role, F.col("msgs_per_sec"))
     measures = {"min": F.min, "avg": F.avg, "max": F.max, "stddev": F.stddev_pop}
     return [measure(rate).alias(f"{role}_{name}") for name, measure in measures.items()]

@@ -96,7 +96,7 @@ def find_runs(directory: Path) -> SavedRuns:
     """The saved runs of a directory. Raises BenchError if there are none, or if a file is not one."""
     if not directory.is_dir():
         raise BenchError(
-            f"there is no directory {directory}" if not directory.exists() else f"{directory} is a file"
+            f"directory {directory} does not exist" if not directory.exists() else f"{directory} is a file"
         )
     try:
         clients = sorted(directory.glob(CLIENT_FILES))
@@ -162,7 +162,7 @@ def _schema(columns: dict[str, str]) -> str:
 
 
 def read_seeds(spark: SparkSession) -> DataFrame:
-    """The figures that the predecessors published. As an Arrow table: rows would start a Python worker."""
+    """The published figures of rnats and beaver. As an Arrow table: rows would start a Python worker."""
     import pyarrow
 
     text = resources.files("headrace.bench").joinpath("seeds.csv").read_text()

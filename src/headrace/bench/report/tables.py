@@ -93,7 +93,7 @@ def latencies(content: Content) -> Table:
 
 def beside_seeds(content: Content) -> Table:
     several = len(content.machines) > 1
-    head = ["predecessor", "its machine", "work", "server", *(["machine"] if several else [])]
+    head = ["published by", "its machine", "work", "server", *(["machine"] if several else [])]
     rows = [
         [
             *(item.system, item.seed_machine),

@@ -57,7 +57,7 @@ class StreamRecovery:
         lost = max(expected, self.messages) - facts.messages
         if not self.kill and lost:
             raise BenchError(f"{server.name}: {lost:,} of {self.messages:,} messages are missing")
-        # nats-server promises nothing of what it has not synced, so that this is told, not an error.
+        # nats-server promises nothing of what it has not synced, so this is reported, not an error.
         extra = {"acknowledged messages missing": float(lost)} if self.kill else {}
         return Conducted(Sample(seconds, seconds, 0.0, extra=extra), *cost)
 

@@ -1,4 +1,4 @@
-"""Reads a YAML file so that every value knows the line where it stands.
+"""Reads a YAML file so that every value knows its line.
 
 PyYAML's nodes carry their place, plain values do not; so the file is read as nodes, and `Node` gives them out
 as checked values. An error about one is a ConfigError with file, line and column.
@@ -79,7 +79,7 @@ class Node:
             if name not in names:
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"did you mean `{close[0]}`?" if close else f"it knows {', '.join(names)}"
-                node.fail(f"{what} does not know `{name}`", hint)
+                node.fail(f"{what} has no setting `{name}`", hint)
         return found
 
 
@@ -139,7 +139,7 @@ class _Reader:
         for key, value in source.value:
             name = str(key.value)
             if name in seen:
-                self._at(key, None).fail(f"`{name}` stands here twice")
+                self._at(key, None).fail(f"`{name}` is given twice")
             seen.add(name)
             node = self.node(value)
             # An error about an entry points at its name, which is what a person looks for.

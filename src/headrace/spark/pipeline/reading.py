@@ -1,4 +1,4 @@
-"""Reads a pipeline file: what may stand in it, and what is told when something else does.
+"""Reads a pipeline file: its format, and the error messages for anything else.
 
 Names of sources and steps are those of views in SQL. A step sees all sources, and all steps above it.
 """
@@ -64,7 +64,7 @@ def read_pipeline(path: str | Path) -> Pipeline:
 HINTS = {
     "sources": "sources: {orders: {stream: ORDERS}} reads the stream ORDERS as `orders`",
     "sinks": "sinks: {raw: {from: orders, table: tables/orders}} writes it to a table",
-    "checkpoint": "a directory that remembers where the pipeline is: checkpoint: state",
+    "checkpoint": "a directory that remembers the position of the pipeline: checkpoint: state",
 }
 
 
@@ -299,4 +299,4 @@ def _check_names(
 
 def _check_view(view: str, seen: set[str], node: Node) -> None:
     if view not in seen:
-        node.fail(f"there is no source or step `{view}` above", f"there are {', '.join(sorted(seen))}")
+        node.fail(f"no source or step `{view}` is defined above", f"there are {', '.join(sorted(seen))}")

@@ -55,7 +55,7 @@ class Queries:
         return queries
 
     def start(self, name: str) -> StreamingQuery:
-        """The query of one sink, for the first time or again: it goes on where its checkpoint is."""
+        """Start the query of one sink, or restart it: it resumes from its checkpoint."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""What a pipeline is, as data: what stands in its file, checked (see `reading`)."""
+"""A pipeline as data: the checked contents of its file (see `reading`)."""
 
 from __future__ import annotations
 

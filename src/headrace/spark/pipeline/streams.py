@@ -44,7 +44,7 @@ def make_streams(client: Client, pipeline: Pipeline) -> list[str]:
             client.request(f"$JS.API.STREAM.CREATE.{stream.name}", json.dumps(config).encode())
         )
         if "error" in answer:
-            stream.node.fail(f"the server did not make {stream.name}: {answer['error'].get('description')}")
+            stream.node.fail(f"the server did not create {stream.name}: {answer['error'].get('description')}")
         made.append(stream.name)
     return made
 
@@ -55,7 +55,7 @@ def check_sinks(client: Client, pipeline: Pipeline) -> Iterator[str]:
         if not sink.publish:
             continue
         if sink.subject and not client.stream_names(sink.subject):
-            sink.node.fail(f"no stream keeps the subject {sink.subject}, so nothing would be acknowledged")
+            sink.node.fail(f"no stream stores the subject {sink.subject}, so nothing would be acknowledged")
         warning = None
         if sink.stream:
             warning = warning_about_stream(client, sink.stream)

@@ -91,7 +91,7 @@ class Files:
         except Py4JJavaError as error:
             raise SparkError(
                 f"cannot write to the directory {self.root}: {reason_of(error)}",
-                hint="choose another directory, or see to it that it can be written",
+                hint="choose another directory, or make it writable",
             ) from None
         try:
             stream.write(bytearray(text.encode()))

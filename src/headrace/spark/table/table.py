@@ -9,7 +9,7 @@ repeated:
     3. rename the files into the table
 
 Spark records the batch afterwards. If it is killed at any moment before, it writes the same batch again, and
-step 2 sees to it that nothing is there twice.
+step 2 makes sure that nothing is duplicated.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Table:
             if content.last > batch:
                 raise UsageError(
                     f"the table in {self.directory} holds batch {content.last}, but the query is at {batch}: "
-                    "its checkpoint was removed or is another one",
-                    hint="choose another directory for the table, or bring the checkpoint back",
+                    "its checkpoint was removed or replaced",
+                    hint="choose another directory for the table, or restore the checkpoint",
                 )
             self.files.delete(file.path)
 
@@ -96,7 +96,7 @@ class Table:
         if not self.files.exists(DESCRIPTION):
             if any(not file.path.startswith("_") for file in self.files.list()):
                 raise UsageError(
-                    f"{self.directory} holds files that are not of this table",
+                    f"{self.directory} contains files that do not belong to this table",
                     hint="choose another directory, or empty it",
                 )
             self.files.write(DESCRIPTION, json.dumps(wanted))
@@ -106,5 +106,5 @@ class Table:
             if found.get(name) != value:
                 raise UsageError(
                     f"the table in {self.directory} has {name} {found.get(name)}, not {value}",
-                    hint="choose another directory, or the settings that it was made with",
+                    hint="choose another directory, or the settings it was created with",
                 )
