@@ -1,8 +1,8 @@
 """The ids of the messages of the last minutes, so that a message that is sent again is not stored again.
 
 A stream that takes 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
-of 64 bits here, beside the sequence and the time of its message: 24 bytes in a ring that is in the order of time, and
-8 bytes in a table that finds it. The id itself stands in the headers of the message, where whoever finds a hash
+of 64 bits here, next to the sequence and the time of its message: 24 bytes in a ring that is in the order of time, and
+8 bytes in a table that finds it. The id itself is in the headers of the message, where whoever finds a hash
 compares it (stream_sink.pyx).
 """
 
@@ -90,7 +90,7 @@ cdef class MessageIds:
         self.ring_mask = self.table_mask = self.oldest = self.newest = self.count = 0
 
     cdef int _grow(self) except -1:
-        """Twice the room, in the same order; the table is made anew."""
+        """Twice the room, in the same order; the table is rebuilt."""
         cdef uint64_t size = 2 * (self.ring_mask + 1) if self.ring != NULL else FIRST_RING
         cdef uint64_t held = self.newest - self.oldest, k
         cdef Remembered *ring = NULL
