@@ -1,7 +1,7 @@
 """How times and numbers look on the wire: RFC 3339 with nanoseconds, as Go writes them.
 
 Inside, a time is an integer: nanoseconds since 1970, which `datetime` is too coarse for. Go's zero time,
-in the year 1, stands for "never" and is 0 here.
+in the year 1, means "never" and is 0 here.
 """
 
 from __future__ import annotations

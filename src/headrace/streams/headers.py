@@ -65,7 +65,7 @@ def append(headers: bytes, name: bytes, value: bytes) -> bytes:
 
 
 def replace(headers: bytes, name: bytes, value: bytes) -> bytes:
-    """The block with the first header of that name changed where it stands, or added at the end."""
+    """The block with the first header of that name changed in place, or added at the end."""
     place = _find(headers, name)
     if place < 0:
         return append(headers, name, value)

@@ -1,4 +1,4 @@
-"""Ends a process that does not stop when it is told to.
+"""Ends a process that does not react to a request to stop.
 
 A signal handler of Python runs between two instructions of Python, and one of the event loop between two of its turns.
 Code that never gets there (an endless loop, a disk that does not answer) would make SIGTERM mean nothing. The handlers
@@ -62,7 +62,7 @@ cdef extern from *:
 
 
 def watch(int seconds, signals):
-    """From now on, the process ends at most so many seconds after it got one of the signals.
+    """From now on, the process ends at most this many seconds after it got one of the signals.
 
     Call it after the usual handlers of these signals were installed: they are called as before.
     """

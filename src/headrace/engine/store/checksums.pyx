@@ -52,7 +52,7 @@ _fill_powers()
 
 
 cdef uint32_t _after_zeros(uint32_t register, uint64_t count) noexcept nogil:
-    """What so many zero bytes make of a register. (Segments are smaller than 2^32.)"""
+    """The register after this many zero bytes. (Segments are smaller than 2^32.)"""
     cdef uint32_t j
     for j in range(4):
         if (count >> (8 * j)) & 255:

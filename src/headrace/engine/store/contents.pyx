@@ -1,4 +1,4 @@
-"""What a segment holds: found by reading all of it, or taken from the index file beside it.
+"""What a segment holds: found by reading all of it, or taken from the index file next to it.
 
 The index is a function of the segment's bytes and of nothing else, so that it can be made by any thread at any time
 after the segment was sealed, and thrown away at will. It names the segment's salt and size: after a rewrite, or if the

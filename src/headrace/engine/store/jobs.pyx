@@ -4,17 +4,17 @@ COMMIT   writes the buffer of one log, then syncs. If anything cannot be written
          are cut to where it began and new ones removed. A failed sync is another matter: nobody can know what is on the
          disk after it, so nothing is tried again.
 SYNC     syncs a file that was written some time ago (only with a sync_interval).
-ROLLBACK reads the log anew after a failed COMMIT: see failing.pyx.
+ROLLBACK re-reads the log after a failed COMMIT: see failing.pyx.
 INDEX    writes the index file of a sealed segment.
-REWRITE  writes a sealed segment anew without its dead messages: under a temporary name, synced, renamed over the old
+REWRITE  rewrites a sealed segment without its dead messages: under a temporary name, synced, renamed over the old
          one, and the directory synced. Killed anywhere in between, there is the old file or the new one. Once it is
          renamed, the new file is the segment, whatever the sync of the directory says. But until that is synced the old
          one may be back after a power failure, so what else it takes (REMOVED records elsewhere) must not go.
 UNLINK   removes the files of dead segments, oldest first.
-COMPRESS writes a sealed segment anew in compressed form: see packer.pyx.
+COMPRESS rewrites a sealed segment in compressed form: see packer.pyx.
 ERASE    overwrites the texts of removed messages.
 
-A segment in which a live record is damaged is never written anew: its bytes may be readable again one day.
+A segment in which a live record is damaged is never rewritten: its bytes may become readable again.
 """
 
 from libc.errno cimport EBADMSG, ENOENT, ENOMEM, errno

@@ -7,7 +7,7 @@ segment stay what they were, so its index file stays right, and whoever has the 
 Every block is expanded again and compared before it is written: the file that it comes from is about to go.
 
 A segment that would not become an eighth smaller stays as it is. A few blocks of it are tried first, so that finding out
-costs little: it is found out anew after every start.
+costs little: it is found out again after every start.
 """
 
 from libc.errno cimport EBADMSG, EIO, ENOMEM, errno
@@ -72,7 +72,7 @@ cdef void _close(Packer *packer) noexcept nogil:
 
 
 cdef int _open(const char *directory, uint64_t number, Packer **made) noexcept nogil:
-    """Open the file of a segment and get ready to write it anew. Whatever is returned, _close() follows."""
+    """Open the file of a segment and get ready to rewrite it. Whatever is returned, _close() follows."""
     cdef Packer *packer = <Packer *> malloc(sizeof(Packer))
     cdef char text[SEGMENT_HEAD]
     cdef uint64_t size = 0
@@ -286,7 +286,7 @@ cdef int _erased_head(const Erasure *erasure, RecordHead *head) noexcept nogil:
 
 
 cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept nogil:
-    """A block as it was, or, if an erased message is in it, compressed anew without that."""
+    """A block as it was, or, if an erased message is in it, compressed again without it."""
     cdef const Packing *old = job.segment.packing
     cdef RecordHead head
     cdef uint32_t k, made = 0, length = block_size(old.plain_size, block)
@@ -315,7 +315,7 @@ cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept no
 
 
 cdef int erase_packed(Job *job) noexcept nogil:
-    """Write a compressed segment anew without the texts of all erasures in it. Blocks without one are copied as they are.
+    """Rewrite a compressed segment without the contents of all erasures in it. Blocks without one are copied as they are.
 
     0 or an errno. Once the new file has the name, job.packing says where its blocks are.
     """

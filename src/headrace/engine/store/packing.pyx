@@ -7,7 +7,7 @@
 
     head    that of the plain segment, with the size that it had
     table   the compressed length of each block, four bytes each, and a CRC-32C of them that starts from the salt.
-            It stands there twice, as far apart as can be: without it no block could be found
+            Stored twice, as far apart as possible: without it no block can be found
     block   BLOCK bytes of the plain segment behind its head, in the format of codec.pyx; as they were where that does not
             make them shorter
 

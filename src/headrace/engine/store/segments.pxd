@@ -35,7 +35,7 @@ cdef struct Segment:
     uint64_t kept_at               # when its removals were last found to be needed: see Log.epoch
     bint given_up                  # a chore on it failed: leave it alone until the next start
     bint left_plain                # compressing it does not pay
-    bint damaged                   # a record in it is: it is not written anew, so that nothing goes that may be readable later
+    bint damaged                   # a record in it is: it is not rewritten, because it may become readable later
     Packing *packing               # NULL: the file holds the records as they are
     char *memory                   # of a memory store
     Segment *next_dead             # in the graveyard

@@ -10,7 +10,7 @@
 Sealed segments of a stream with compression are rewritten in another form, that of packing.pyx; all positions stay
 those of this one.
 
-The head (number, first sequence, salt of the checksums) stands there twice, each copy with its own checksum: without
+The head (number, first sequence, salt of the checksums) is stored twice, each copy with its own checksum: without
 the salt no record could be told from rubbish.
 
 In memory a message costs the four bytes of its offset. They are addressed by sequence (dense). After a segment was

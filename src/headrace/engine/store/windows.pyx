@@ -85,7 +85,7 @@ cdef class Window:
         return True
 
     cdef void forget(self) noexcept:
-        """What it holds is to be read anew."""
+        """Its contents must be re-read."""
         self.held.size = 0
 
     cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1:

@@ -1,7 +1,7 @@
 """A mirror: a copy of another stream, with its sequences and times. Nobody else writes to it.
 
 Messages that the origin has lost by now are missing here, too: their sequences are skipped. After a restart
-it goes on behind its own last message, so nothing else need be remembered.
+it resumes after its own last message, so nothing else need be remembered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Following another stream of this server: a mirror or a source reads its log, and goes on when it has grown.
+"""Following another stream of this server: a mirror or a source reads its log, and continues as it grows.
 
 nats-server makes a consumer on the origin for this. Within one server that is a detour: the reader is
 called when the origin has committed messages, and reads them from its log. While there is no such stream it
