@@ -1,7 +1,6 @@
 """The ids of the messages of the last minutes, so that a message that is sent again is not stored again.
 
 A stream that takes 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
-<<<<<<< HEAD
 of 64 bits here, beside the sequence and the time of its message. The id itself stands in the headers of the message,
 where whoever finds a hash compares it (stream_sink.pyx).
 
@@ -16,11 +15,6 @@ The table is a linear hash table (W. Litwin, 1980), which grows by one bucket fo
                       bucket is concerned.
 
 Likewise a call forgets only a few of the ids that are too old. The others are not found any more.
-=======
-of 64 bits here, next to the sequence and the time of its message: 24 bytes in a ring that is in the order of time, and
-8 bytes in a table that finds it. The id itself is in the headers of the message, where whoever finds a hash
-compares it (stream_sink.pyx).
->>>>>>> f76de81da5d6ce3c0817c1ff0b90affb6ac2b614
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -144,37 +138,7 @@ cdef class MessageIds:
         self.segments = NULL
         self.segment_capacity = self.buckets = self.rounded = self.count = 0
 
-<<<<<<< HEAD
     # -- the table ----------------------------------------------------------------------------------------------
-=======
-    cdef int _grow(self) except -1:
-        """Twice the room, in the same order; the table is rebuilt."""
-        cdef uint64_t size = 2 * (self.ring_mask + 1) if self.ring != NULL else FIRST_RING
-        cdef uint64_t held = self.newest - self.oldest, k
-        cdef Remembered *ring = NULL
-        cdef uint32_t *table = NULL
-        if size <= LARGEST_RING:
-            ring = <Remembered *> malloc(size * sizeof(Remembered))
-            table = <uint32_t *> calloc(2 * size, sizeof(uint32_t))
-        if ring == NULL or table == NULL:
-            free(ring)
-            free(table)
-            raise MemoryError
-        for k in range(held):
-            ring[k] = self.ring[(self.oldest + k) & self.ring_mask]
-        free(self.ring)
-        free(self.table)
-        self.ring = ring
-        self.table = table
-        self.ring_mask = size - 1
-        self.table_mask = 2 * size - 1
-        self.oldest = 0
-        self.newest = held
-        for k in range(held):
-            if ring[k].seq:
-                self._enter(k)
-        return 0
->>>>>>> f76de81da5d6ce3c0817c1ff0b90affb6ac2b614
 
     cdef Remembered **_bucket(self, uint64_t number) noexcept:
         return &self.segments[number // SEGMENT_BUCKETS][number % SEGMENT_BUCKETS]
