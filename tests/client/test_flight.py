@@ -197,10 +197,10 @@ def test_answers_to_what_nobody_asked_are_ignored(peer: Peer) -> None:
 def test_other_frames_are_events(peer: Peer) -> None:
     flight = Flight(SID, b"in.")
     flight.add(rows(1))
-    peer.theirs.sendall(b"PING\r\n")
+    peer.theirs.sendall(b"+OK\r\n")
     event = flight.run(peer.frames, 1.0, False)
     assert event is not None
-    assert event.kind == "PING"
+    assert event.kind == "+OK"
     assert flight.run(peer.frames, 1.0, False) is None
     assert flight.sent
 
@@ -311,3 +311,25 @@ def test_a_row_that_is_too_large() -> None:
     with pytest.raises(BadRow, match="row 1: the message is larger"):
         outgoing.check(28)
     outgoing.check(29)
+
+
+def test_a_ping_is_answered_between_frames_while_the_socket_is_slow(peer: Peer) -> None:
+    """The answer went to the socket at once, also into the middle of a message that it had taken in part."""
+    count, size = 40, 50_000
+    flight = Flight(SID, b"")
+    flight.add(Outgoing(count, b"s.a", texts([b"%d " % row * (size // 2) for row in range(count)])))
+    assert flight.run(peer.frames, 0.05, False) is None  # nobody reads: a part of a frame is written
+    assert not flight.sent
+    peer.theirs.sendall(b"PING\r\n")
+    assert flight.run(peer.frames, 0.05, False) is None
+    received = b""
+    while not flight.sent:
+        received += peer.received()
+        flight.run(peer.frames, 0.01, False)
+    received += peer.received()
+    sizes = [len(b"%d " % row * (size // 2)) for row in range(count)]
+    frames = [b"PUB s.a %d\r\n%b\r\n" % (sizes[row], b"%d " % row * (size // 2)) for row in range(count)]
+    before, pong, after = received.partition(b"PONG\r\n")
+    assert pong
+    assert before + after == b"".join(frames)
+    assert before in [b"".join(frames[:place]) for place in range(count + 1)]

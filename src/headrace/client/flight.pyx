@@ -26,12 +26,14 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
-from headrace.client.frames cimport (BLOCKED, ENOUGH, INTERRUPTED, NO_MEMORY, POLLIN, POLLOUT, READY,
+from headrace.client.frames cimport (BLOCKED, ENOUGH, INTERRUPTED, NO_MEMORY, PING, POLLIN, POLLOUT, READY,
                                      UNFINISHED, WAITED, parse_number)
+from headrace.client.growing cimport ensure, put
 from headrace.engine.core.system cimport monotonic_nanoseconds
 
 cdef enum:
     OUTBOX_BYTES = 128 * 1024        # at least so much is encoded before it is written
+    PONG_LENGTH = 6
     LIMIT_MAX = 1 << 20
 
 
@@ -253,6 +255,13 @@ cdef class Flight:
                 continue
             if status != READY:
                 return status
+            if frames.frame.kind == PING:
+                # Behind what waits to be written: the socket may have taken a frame in part.
+                if not ensure(&self.outbox, PONG_LENGTH):
+                    return NO_MEMORY
+                put(&self.outbox, b"PONG\r\n", PONG_LENGTH)
+                frames.advance()
+                continue
             if frames.frame.sid != self.sid or self.inbox_length == 0:
                 return READY
             self.take_ack(&frames.frame)
