@@ -8,6 +8,7 @@ ours alone: nats-server lets two servers write into one directory, and then both
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import tempfile
@@ -22,6 +23,7 @@ DIRECTORY_MODE = 0o750
 LOCK_SECONDS = 3.0  # a server that was told to stop may still be writing
 LOCK_POLL_SECONDS = 0.02
 LIMIT_IF_UNKNOWN = 1 << 40
+BLOCK_BYTES = 512  # that st_blocks counts, whatever the file system has
 
 
 class StorageDirectory:
@@ -68,7 +70,9 @@ def with_limits(options: Options) -> Options:
     if options.jetstream_max_memory < 0:
         changes["jetstream_max_memory"] = _memory_bytes() // 4 * 3
     if options.jetstream_max_store < 0:
-        changes["jetstream_max_store"] = _free_bytes(options.jetstream_directory) // 4 * 3
+        # nats-server counts only what is free: each start with more data allows less, and in the end none.
+        directory = options.jetstream_directory
+        changes["jetstream_max_store"] = (_free_bytes(directory) + _used_bytes(directory)) // 4 * 3
     return msgspec.structs.replace(options, **changes)
 
 
@@ -101,6 +105,16 @@ def _memory_bytes() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
         return LIMIT_IF_UNKNOWN
+
+
+def _used_bytes(path: str) -> int:
+    """The disk space that the files of a directory take, and those of the directories in it."""
+    used = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # others may be at work in it
+                used += os.lstat(os.path.join(directory, name)).st_blocks * BLOCK_BYTES
+    return used
 
 
 def _free_bytes(path: str) -> int:
