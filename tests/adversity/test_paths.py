@@ -60,7 +60,8 @@ def traced_server(trace: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> 
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("strace is not installed")
-    command = " ".join([strace, "-f", "-qq", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(trace)])
+    # -D: the server is the process that the test stops; strace would leave it running.
+    command = " ".join([strace, "-D", "-f", "-qq", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(trace)])
     monkeypatch.setenv("HEADRACE_SERVER", f"{command} {' '.join(server_command('headrace'))}")
     with running_server("headrace", flags=["-js", "-sd", str(store)]) as server:
         yield server.port
