@@ -168,6 +168,7 @@ def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(
         answer = other.request("$JS.API.STREAM.MSG.GET.CRASH", {"seq": 7})
         assert answer["error"]["err_code"] == 10077, answer
         assert direct_get(other, 7).startswith(b"NATS/1.0 500 ")
+        assert other.fetch("CRASH", "reader", 5) == []  # a pull that does not wait is answered
         answer = other.request("$JS.API.STREAM.MSG.DELETE.CRASH", {"seq": 7})
         assert answer["error"]["err_code"] == 10077, answer
         answer = other.request("$JS.API.STREAM.PURGE.CRASH", {"filter": "crash.3"})

@@ -16,9 +16,10 @@ from zoneinfo import ZoneInfo
 
 from headrace.config.durations import format_duration, parse_duration
 from headrace.engine.core.filters import Filter
+from headrace.go_formats import LAST_TIME
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
-from headrace.streams.formats import LAST_TIME_NANOSECONDS, format_time, normalise_time, parse_time
+from headrace.streams.formats import format_time, normalise_time, parse_time
 from headrace.streams.ingest import cron, expectations, ttl
 from headrace.streams.ingest.schedules import parse_pattern, read_due
 from headrace.subjects import grammar
@@ -95,7 +96,7 @@ def check_time(data: bytes) -> None:
         return
     assert parse_time(normalise_time(text)) == time
     written = parse_time(format_time(time))
-    if 0 <= time <= LAST_TIME_NANOSECONDS:  # what no year of four digits has is written as one that has
+    if 0 <= time <= LAST_TIME:  # what no year of four digits has is written as one that has
         assert written == time
 
 

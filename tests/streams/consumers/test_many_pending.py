@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from headrace.streams import acks, slices
+from headrace.streams import slices
+from headrace.streams.consumers import acknowledgements
 from tests.streams.embedded import embedded_server
 from tests.streams.peers import Peers, ask
 
@@ -73,7 +74,7 @@ async def test_what_begins_anew_is_not_acknowledged_by_what_came_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer is reset while an acknowledgement of very many is under way, one in a turn."""
-    monkeypatch.setattr(acks, "STEP_RECORDS", 1)
+    monkeypatch.setattr(acknowledgements, "STEP_RECORDS", 1)
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0)
     async with embedded_server(tmp_path) as embedded:
         client = await embedded.client()

@@ -92,6 +92,7 @@ class PullDelivery:
             end_of_stream = self._serve()
         except (OSError, MemoryError):  # the log cannot be read at present, and has said so
             self._core.try_again_later()
+            self._end_impatient()
             return
         if end_of_stream is not None and any(request.no_wait for request in self.queue):
             self.expire(end_of_stream=end_of_stream)
@@ -220,6 +221,17 @@ class PullDelivery:
         self.queue.keep(kept)
         if due:
             core.alarm.set("pull", due)
+
+    def _end_impatient(self) -> None:
+        """Answer requests that do not wait, and never expire, also while nothing can be read."""
+        kept = []
+        for request in self.queue:
+            if request.no_wait and not request.expires:
+                rest = status_with_rest(408, "Request Timeout", request.batch, request.max_bytes)
+                self._core.send_status(request.reply, rest)
+            else:
+                kept.append(request)
+        self.queue.keep(kept)
 
     def _beat(self, request: PullRequest, now: int) -> None:
         if request.heartbeat and now >= request.heartbeat_due:
