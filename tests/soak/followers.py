@@ -82,7 +82,7 @@ class Follower:
             self._line = line
         try:
             messages = await line.guard(self._subscription.fetch(batch, timeout=FETCH_SECONDS))
-        except nats.errors.TimeoutError:
+        except TimeoutError:  # also what nats-py raises as its own
             return 0
         for message in messages:
             await self._take(message)
