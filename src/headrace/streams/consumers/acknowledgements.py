@@ -99,8 +99,11 @@ class Acks:
         if seq >= core.cursor.next_seq and not core.config.flow_control:
             return False
         if core.config.ack_policy == "explicit":
+            # As `_done_with`, without its call: it is this way that most acknowledgements take.
             ledger.acknowledge(seq)
-            self._done_with([seq])
+            ledger.last_ack = core.now()
+            if core.acknowledged is not None:
+                core.acknowledged(seq)
         elif not self._acknowledge_some(seq, consumer_seq):
             self._acknowledge_rest(seq, consumer_seq, reply)
             return False
