@@ -10,6 +10,9 @@ SOURCES := $(shell find src -name '*.py')
 ENGINE := $(shell find src/headrace -name "*.pyx" -o -name "*.pxd")
 READY  := $(VENV)/.ready
 MINUTES ?= 5
+# The tests of what is compiled.
+COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py) \
+	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py)
 # Two tests at a time, all of one file one after another: most of their time they wait for servers.
 TOGETHER := -n 2 --dist loadfile
 
@@ -52,7 +55,7 @@ test: $(READY) test-debug  ## all tests that CI runs
 	$(BIN)/python -m pytest -q $(TOGETHER)
 
 test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
-	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) tests/engine
+	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) $(COMPILED)
 
 test-sanitized: $(READY)  ## the tests of engine, streams and faults under the sanitizers of memory and undefined behavior
 	@$(BIN)/python -m tests.sanitizers --check

@@ -21,7 +21,7 @@ HARMLESS = """
     __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __errno_location
     __stack_chk_fail __memcpy_chk __snprintf_chk __vsnprintf_chk __sprintf_chk abort memchr memcmp
     memcpy memmem memmove memset qsort snprintf sprintf strlen strcmp strrchr vsnprintf free
-    _exit alarm sigaction
+    __assert_fail _exit alarm sigaction
     clock_gettime nanosleep getrandom prctl sigfillset epoll_create1 epoll_ctl epoll_wait eventfd poll
     ppoll recv send readv writev timerfd_create timerfd_settime pthread_cond_broadcast
     pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_cond_wait
