@@ -17,7 +17,7 @@ SUBSCRIPTIONS = 1_000_000
 
 @contextmanager
 def subscribed(address: Address, count: int) -> Iterator[socket.socket]:
-    """A connection with so many subscriptions."""
+    """A connection with this many subscriptions."""
     with open_connections(address, [b""]) as (connection,):
         send_lines(connection, subscribe_line, count)
         yield connection

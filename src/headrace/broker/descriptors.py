@@ -11,7 +11,7 @@ import time
 
 from headrace.logs import Log
 
-RESERVED_SHARE = 4  # one in so many, but
+RESERVED_SHARE = 4  # one in four, but at most
 MOST_RESERVED = 1024
 COMPLAINT_SECONDS = 10.0
 

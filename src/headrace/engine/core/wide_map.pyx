@@ -1,6 +1,6 @@
 """A mapping for a million keys that peers choose, which never grows all at once.
 
-A dict that is full is made anew: with 700,000 keys that takes 37 ms, in which nobody is served. Here the keys have
+A full dict is rebuilt: with 700,000 keys that takes 37 ms, during which nobody is served. Here the keys have
 places, which follow from their hashes, and are kept in a row of dicts, each for a range of places:
 
     starts    0        2^62       2^63                 a part that has become too large is split in the middle of its

@@ -4,7 +4,7 @@
     the group that says so is on disk ─► an ERASE job, as soon as no other chore is under way ─► when_erased()
 
 An erasure never holds up the loop, a publish or the removal itself. If it fails, the message stays removed and the stream
-goes on: a compressed segment is written anew as a whole, for which a full disk has no space. Whoever waits is told, it is
+goes on: a compressed segment is rewritten as a whole, for which a full disk has no space. Whoever waits is told, it is
 said once, and tried again (unless the segment is damaged, or the like: then it never will be). The queue is in memory only: what is not erased when the log is closed is reported, and goes when
 its segment is rewritten or removed.
 

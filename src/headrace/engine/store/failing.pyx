@@ -5,12 +5,12 @@
                               failure: no more writes                 a second log reads    its state is taken over,
                                                                       the files, in a thread  the callbacks are told
 
-The files are the one thing that is certain to agree with what was acknowledged, so the log is read anew from them. That may
+The files are the one thing that is certain to agree with what was acknowledged, so the log is re-read from them. That may
 take long, and is done by a thread of the committer into a second log, while this one goes on answering: readers see
 what is committed. If the files cannot be read either (no descriptors, say), that is tried again later.
 
 After a full disk, and the like, the log takes writes again once there is space. After a failed sync it takes none until it is
-opened anew by a restart: nobody can know what is on the disk.
+reopened by a restart: nobody can know what is on the disk.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

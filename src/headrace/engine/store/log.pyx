@@ -12,7 +12,7 @@ anything): at the head as one FIRST record per group, in the middle as one REMOV
 that says so is on disk, no file is removed or rewritten.
 
 If a group cannot be written (disk full), its messages vanish: the files are cut back by the committer, and the log is
-read anew from them: see failing.pyx. Texts of deleted messages are overwritten after that: see erasing.pyx.
+re-read from them: see failing.pyx. Texts of deleted messages are overwritten after that: see erasing.pyx.
 
 Limits. A message that breaks one takes the oldest ones with it, and those have to be read. If that fails, the message
 itself is stored all the same, and the next ones are refused until the limits can be kept again.

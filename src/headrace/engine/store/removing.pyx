@@ -62,7 +62,7 @@ cdef int compact_some(Log log, uint64_t first_seq, uint64_t most) except -1:
 
 
 cdef bint keep_from(Log log, uint64_t first_seq) except -1:
-    """Forget all that is below a sequence without reading it: everything is counted anew from what is left.
+    """Forget all that is below a sequence without reading it: everything is recounted from what is left.
 
     What is left is read first: if that fails, nothing has changed. False: some of it is damaged, so it cannot be counted.
     """

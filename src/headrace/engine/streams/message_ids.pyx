@@ -7,7 +7,7 @@ where whoever finds a hash compares it (stream_sink.pyx).
     blocks    64 ids each, in the order of time: new ones go to the last block, and a block that is too old is freed
     buckets   the ids by hash, each bucket a list, one id per bucket on average; together 40 bytes for an id
 
-Nothing is ever done to all ids at once, as nobody is served meanwhile: making a table of a million anew takes 30 ms.
+Nothing is ever done to all ids at once, as nobody is served meanwhile: rebuilding a table of a million takes 30 ms.
 The table is a linear hash table (W. Litwin, 1980), which grows by one bucket for an id that is added:
 
     0 1 2 3 4 5       6 buckets: `rounded` is 4. An id belongs to the bucket of the last 3 bits of its hash if there is
