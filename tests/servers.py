@@ -47,6 +47,14 @@ class Server:
     def log(self) -> str:
         return self.log_file.read_text(errors="replace")
 
+    def wait_for_log(self, text: str, times: int = 1) -> str:
+        """Wait until a text was logged that often: lines are written by a thread, after answers perhaps."""
+        end = time.monotonic() + START_SECONDS
+        while (log := self.log()).count(text) < times:
+            assert time.monotonic() < end, f"{text!r} was not logged {times} times:\n{log}"
+            time.sleep(POLL_SECONDS)
+        return log
+
 
 def server_command(kind: ServerKind) -> list[str]:
     """The command line that starts this kind of server, without options."""

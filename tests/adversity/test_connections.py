@@ -128,7 +128,7 @@ def test_clients_cannot_take_the_descriptors_of_streams(tmp_path: Path) -> None:
         record.publish(server.port, count=1000)
         check(record, stored_messages(server.port))
         assert len(record.acknowledged) == 2000
-        assert "Clients are refused: the process may open 256 files" in server.log()
+        server.wait_for_log("Clients are refused: the process may open 256 files")
     print(f"256 descriptors, 300 clients: {used} used, served again at once; {bystander.describe()}")
 
 
@@ -137,8 +137,7 @@ def test_a_server_without_descriptors_backs_off_and_recovers() -> None:
         limit, _ = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         limit_descriptors(server, descriptors(server.process.pid))
         with sockets_to(server.port, 50) as clients:  # the kernel accepts them
-            while "Cannot accept connections for now: too many open files" not in server.log():
-                time.sleep(0.01)
+            server.wait_for_log("Cannot accept connections for now: too many open files")
             limit_descriptors(server, limit)
             freed_at = time.monotonic()
             for client in clients:

@@ -48,8 +48,7 @@ def guess(password: str, guesses: int) -> None:
                 said = connect_with(server, {"user": "me", "pass": f"guess {number}"})
                 assert said in (VIOLATION, b""), said
         growth = memory(server.process.pid) / before - 1
-        while (log := server.log()).count('authentication error - User "me"') < guesses:
-            time.sleep(0.01)
+        log = server.wait_for_log('authentication error - User "me"', guesses)
     print(f"{guesses} wrong passwords: all refused and logged, RSS {growth:+.0%}; {bystander.describe()}")
     assert "guess" not in log
     assert "right" not in log
@@ -186,10 +185,7 @@ def page(server: Server, path: str) -> str:
 
 def reload(server: Server, times: int, text: str) -> None:
     server.process.send_signal(signal.SIGHUP)
-    end = time.monotonic() + PATIENCE_SECONDS
-    while server.log().count(text) < times:
-        assert time.monotonic() < end, server.log()
-        time.sleep(0.01)
+    server.wait_for_log(text, times)
 
 
 def test_secrets_of_headrace_serve_stay_out_of_its_output(tmp_path: Path) -> None:

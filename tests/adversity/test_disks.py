@@ -153,7 +153,7 @@ def test_deleting_a_message_on_a_full_disk_does_not_stop_the_stream(tmp_path: Pa
         assert "removed but not erased" in answer["error"]["description"], answer
         answer = connection.request("$JS.API.STREAM.MSG.DELETE.CRASH", {"seq": 5})
         assert answer["error"]["err_code"] == 10043, answer  # there is no such message
-        assert "cannot be overwritten so far" in server.log()
+        server.wait_for_log("cannot be overwritten so far")
         ballast.unlink()
         record.publish(server.port, count=10)
         assert not record.errors

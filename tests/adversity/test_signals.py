@@ -80,8 +80,7 @@ def test_a_broken_configuration_changes_nothing(tmp_path: Path) -> None:
             for number, text in enumerate(BROKEN, 1):
                 config.write_text(text if text.endswith("{") else good + text, encoding="latin-1")
                 server.process.send_signal(signal.SIGHUP)
-                while server.log().count("Failed to reload server configuration") < number:
-                    time.sleep(0.01)
+                server.wait_for_log("Failed to reload server configuration", number)
 
         with Connection(server.port) as bystander:
             publish_during(server, record, reload_all)

@@ -128,8 +128,7 @@ def test_a_disk_that_hangs_delays_the_end_but_does_not_prevent_it(
             connection.send(b"SUB acks 1\r\nPUB crash.1 acks 4\r\n0 la\r\n")
             connection.ping()
             server.process.send_signal(signal.SIGTERM)
-            while "Initiating Shutdown" not in server.log():
-                time.sleep(0.01)
+            server.wait_for_log("Initiating Shutdown")
             if code == 0:
                 hangs.unlink()
             assert server.process.wait(PATIENCE_SECONDS) == code
