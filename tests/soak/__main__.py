@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of all random decisions (default: another each time)")
     parser.add_argument("--rate", type=float, default=1.0, help="how busy the clients are (default 1)")
     parser.add_argument("--page", type=Path, default=Path("build/soak/report.html"), help="the report")
-    parser.add_argument("--faults", help=f"only these, with commas between: {', '.join(FAULTS)}")
+    parser.add_argument("--faults", help=f"only these: a comma-separated list of: {', '.join(FAULTS)}")
     parser.add_argument("--work", type=float, default=12.0, help="most seconds of work around a fault")
     return parser.parse_args()
 

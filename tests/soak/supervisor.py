@@ -141,9 +141,13 @@ class Soak:
                 )
 
     async def _progress(self) -> None:
+        shown = 0
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
             self._show(self.progress_line())
+            for one in self.record.findings[shown:]:
+                self._show(f"  {one.second:6.0f} s  {one.who:10} {one.kind:11} {one.text}")
+            shown = len(self.record.findings)
 
     def progress_line(self) -> str:
         record = self.record
