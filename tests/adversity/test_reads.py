@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,15 +145,19 @@ def test_idle_clients_cannot_take_the_descriptors_of_a_stream(
     )
 
 
-def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """While this file exists, servers that are started from now on cannot read theirs."""
     source, library, trigger = tmp_path / "reads.c", tmp_path / "reads.so", tmp_path / "broken"
     source.write_text(FAILING_READS)
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("READS_FAIL_WHEN", str(trigger))
+    return trigger
+
+
+def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(store: Path, trigger: Path) -> None:
     with (
         running_server("headrace", flags=flags(store)) as server,
         Connection(server.port) as connection,
@@ -187,6 +192,44 @@ def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(
     log = messages_of(store)
     assert (log.count, log.damages) == (MESSAGES + 1, [])
     log.close()
+
+
+def test_what_is_refused_because_of_a_read_error_is_not_stored(store: Path, trigger: Path) -> None:
+    """A rollup has to find what it replaces: before it is stored, and before any message of its batch is."""
+    rollup = "Nats-Rollup: sub\r\n"
+    batch = [f"Nats-Batch-Id: b\r\nNats-Batch-Sequence: {number}\r\n" for number in (1, 2, 3)]
+    batch[1] += rollup
+    batch[2] += "Nats-Batch-Commit: 1\r\n"
+    with running_server("headrace", flags=flags(store)) as server, Connection(server.port) as connection:
+        info = connection.request("$JS.API.STREAM.INFO.CRASH")
+        config = {**info["config"], "allow_rollup_hdrs": True, "allow_atomic": True}
+        assert "error" not in connection.request("$JS.API.STREAM.UPDATE.CRASH", config)
+
+        def publish_all() -> list[dict[str, Any]]:
+            connection.send(message(b"crash.9", batch[0]) + message(b"crash.2", batch[1]))
+            answers = []
+            for subject, headers in ((b"crash.9", batch[2]), (b"crash.2", rollup)):
+                connection.send(b"SUB answers 9\r\n" + message(subject, headers, b"answers"))
+                answers.append(json.loads(next(connection.messages())[2]))
+                connection.send(b"UNSUB 9\r\n")
+            return answers
+
+        trigger.touch()
+        for answer in publish_all():
+            assert answer["error"]["err_code"] == 10077, answer
+        assert connection.request("$JS.API.STREAM.INFO.CRASH")["state"] == info["state"]
+        trigger.unlink()
+        batched, single = publish_all()
+        assert (batched["seq"], batched["count"]) == (MESSAGES + 3, 3)
+        assert single["seq"] == MESSAGES + 4
+        left = MESSAGES - MESSAGES // 5 + 3  # the batch, and of crash.2 the last
+        assert connection.request("$JS.API.STREAM.INFO.CRASH")["state"]["messages"] == left
+        assert "Traceback" not in server.log()
+
+
+def message(subject: bytes, headers: str, reply: bytes = b"") -> bytes:
+    block = f"NATS/1.0\r\n{headers}\r\n".encode()
+    return b"HPUB %b %b %d %d\r\n%b\r\n" % (subject, reply, len(block), len(block), block)
 
 
 def direct_get(connection: Connection, seq: int) -> bytes:

@@ -64,3 +64,27 @@ async def test_abandoned_batches_are_told_of(directory: Path) -> None:
         "timeout",
         "unsupported",
     ]
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+async def test_a_batch_for_which_there_are_too_few_sequences_leaves_nothing(
+    tmp_path: Path, storage: str
+) -> None:
+    """The third message cannot be appended: the two before it are removed, and their ids forgotten."""
+    config = {
+        "name": "S",
+        "subjects": ["s"],
+        "allow_atomic": True,
+        "first_seq": 2**64 - 3,
+        "storage": storage,
+    }
+    with jetstream_server("headrace", tmp_path) as server:
+        async with client_of(server) as client:
+            assert "error" not in await ask(client, "STREAM.CREATE.S", config)
+            for seq in (1, 2):
+                assert await stage(client, "b", seq, Nats_Msg_Id=str(seq)) is None
+            answer = await stage(client, "b", 3, Nats_Batch_Commit="1")
+            assert answer["error"]["description"] == "all sequences are used"
+            assert (await ask(client, "STREAM.INFO.S"))["state"]["messages"] == 0
+            again = await stage(client, "c", 1, Nats_Msg_Id="1", Nats_Batch_Commit="1")
+            assert again["error"]["description"] == "all sequences are used", "not a duplicate"

@@ -13,7 +13,7 @@ from headrace.streams import headers
 from headrace.streams.errors import ApiError
 from headrace.streams.ingest.batches import remove_torn_batch
 from headrace.streams.ingest.counters import read_total
-from headrace.streams.ingest.rollup import messages_to_roll_up
+from headrace.streams.ingest.rollup import messages_of
 from headrace.streams.origins.source_positions import Position, Positions
 
 
@@ -82,9 +82,8 @@ def test_a_rollup_sees_what_is_not_committed_yet(log: Log) -> None:
     log.commit()
     for subject in (b"b", b"a"):
         log.append(subject, b"", b"")
-    assert messages_to_roll_up(log, b"a", keep=1) == [1, 3]
-    assert messages_to_roll_up(log, b"a", keep=0) == [1, 3, 5]
-    assert messages_to_roll_up(log, b"none", keep=0) == []
+    assert messages_of(log, b"a") == [1, 3, 5]
+    assert messages_of(log, b"none") == []
 
 
 def test_the_total_of_a_counter_is_in_the_last_message(log: Log) -> None:

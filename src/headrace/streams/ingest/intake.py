@@ -52,7 +52,8 @@ class Intake:
         except OSError as error:  # what it depends on cannot be read
             raise store_error(error) from None
 
-    def take_checked(self, publication: Publication) -> int:
-        """The same for a message that was transformed and checked as part of its batch."""
-        self.checks.check_stored_late(publication)
-        return self.writer.store(publication)
+    def take_checked(self, publications: list[Publication]) -> int:
+        """Store messages that were transformed and checked as a batch; the last one's sequence."""
+        for publication in publications:
+            self.checks.check_stored_late(publication)
+        return self.writer.store_all(publications)

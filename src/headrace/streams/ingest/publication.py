@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FILE_OVERHEAD, FILE_HEADER_OVERHEAD, MEMORY_OVERHEAD = 30, 4, 16
 
@@ -20,13 +20,16 @@ class Publication:
     payload: bytes
     is_sourced: bool = False  # from another stream, or made by this one: its author was checked already
     is_checked: bool = False  # as part of a batch, before any of its messages was stored
-    seq: int = 0  # what it must be stored as: mirrors keep the origin's
-    time: int = 0
+    seq: int = 0  # what it is stored as. Not 0 before that: it must be, as mirrors keep the origin's
+    time: int = 0  # likewise
     msg_id: bytes = b""
     increment: int | None = None
     rollup: str = ""
     ttl: int = 0  # seconds; -1: never expires; 0: none of its own
     has_schedule: bool = False
+    replaced: list[int] = field(default_factory=list)  # the sequences of what a rollup removes
+    republished_to: bytes = b""
+    previous_seq: int = 0  # of the same subject; only looked up for messages that are republished
 
     def stored_size(self, storage: str) -> int:
         """What nats-server counts for it in max_bytes."""

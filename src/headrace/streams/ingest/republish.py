@@ -32,22 +32,22 @@ class Republisher:
         self._transform = Transform(config.src, config.dest)
         self._waiting: deque[tuple[int, bytes, bytes, bytes]] = deque()
 
-    def target(self, subject: bytes) -> bytes | None:
-        """Where a message of this subject is republished to; None: nowhere."""
+    def target(self, subject: bytes) -> bytes:
+        """Where a message of this subject is republished to; empty: nowhere."""
         target = self._transform.apply(subject)
         if not target or not grammar.is_valid_publish_subject(grammar.decode(target)):
-            return None
+            return b""
         return target
 
-    def note(self, publication: Publication, target: bytes, seq: int, time: int, last_seq: int) -> None:
-        """`last_seq` is the message of the same subject before this one; 0: none."""
-        block = publication.headers
+    def note(self, publication: Publication) -> None:
+        """A message that was stored, and whose subject has a target."""
+        seq, block = publication.seq, publication.headers
         fields = [
             b"Nats-Stream: " + self._stream.encode(),
             b"Nats-Subject: " + publication.subject,
             b"Nats-Sequence: %d" % seq,
-            b"Nats-Time-Stamp: " + format_time(time).encode(),
-            b"Nats-Last-Sequence: %d" % last_seq,
+            b"Nats-Time-Stamp: " + format_time(publication.time).encode(),
+            b"Nats-Last-Sequence: %d" % publication.previous_seq,
         ]
         if self._headers_only:
             fields.append(b"Nats-Msg-Size: %d" % len(publication.payload))
@@ -56,7 +56,7 @@ class Republisher:
         payload = b"" if self._headers_only else publication.payload
         while self._waiting and self._waiting[-1][0] >= seq:
             self._waiting.pop()  # a failed write has taken it back
-        self._waiting.append((seq, target, block, payload))
+        self._waiting.append((seq, publication.republished_to, block, payload))
 
     def publish(self, committed_seq: int) -> None:
         while self._waiting and self._waiting[0][0] <= committed_seq:

@@ -36,8 +36,8 @@ def check_rollup(rollup: str, config: StreamConfig, *, is_sourced: bool) -> None
         )
 
 
-def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
-    """The sequences of a subject's messages but the last `keep`, those that are not on disk yet included.
+def messages_of(log: Log, subject: bytes) -> list[int]:
+    """The sequences of a subject's messages, those that are not on disk yet included. Raises OSError.
 
     A message can be published on a subject with a wildcard in it; its rollup then means all that it matches.
     """
@@ -45,7 +45,7 @@ def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
     seq, last = log.first_seq, log.last_seq
     if wanted.literal:
         state = log.subject_state(subject)
-        if state is None or state[0] <= keep:
+        if state is None:
             return []
         _, seq, last = state
     found: list[int] = []
@@ -55,4 +55,4 @@ def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
     for pending in map(log.get, range(max(log.committed_seq + 1, seq), last + 1)):
         if pending is not None and wanted.matches(pending.subject):
             found.append(pending.seq)
-    return found[: len(found) - keep]
+    return found

@@ -2,18 +2,20 @@
 
 Rollup, expiry, republishing.
 
-Nothing here answers the publisher: `store` returns the sequence or raises the ApiError.
+Three steps, so that a batch can take each with all its messages: `_prepare` reads whatever has to be read and
+may refuse, `_append` stores, `_settle` does what follows and cannot fail. Nothing here answers the publisher.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Refused
 from headrace.streams import headers
-from headrace.streams.errors import api_error, store_error
+from headrace.streams.errors import ApiError, api_error, store_error
 from headrace.streams.ingest.republish import Republisher
-from headrace.streams.ingest.rollup import ALL, SUBJECT, is_permitted, messages_to_roll_up
+from headrace.streams.ingest.rollup import ALL, SUBJECT, is_permitted, messages_of
 from headrace.streams.ingest.schedules import PURGE
 from headrace.streams.ingest.ttl import raise_to_marker, read_ttl
 
@@ -60,25 +62,64 @@ class Writer:
             self._republisher.publish(self._log.committed_seq)
 
     def store(self, publication: Publication) -> int:
-        """The message's sequence. Raises ApiError if the stream does not take it."""
+        """The message's sequence. Raises ApiError if the stream does not take it, OSError if a read fails."""
+        self._prepare(publication)
+        self._append(publication)
+        self._settle(publication)
+        return publication.seq
+
+    def store_all(self, publications: list[Publication]) -> int:
+        """All of a batch, or none; the sequence of the last. Raises as `store` does."""
+        for publication in publications:
+            self._prepare(publication)
+        for number, publication in enumerate(publications):
+            try:
+                self._append(publication)
+            except ApiError:
+                self._log.remove_many([earlier.seq for earlier in publications[:number]])
+                raise
+        for number, publication in enumerate(publications):
+            for subject in self._replaced_subjects(publication):
+                wanted, earlier = Filter((subject,)), publications[:number]
+                publication.replaced += [one.seq for one in earlier if wanted.matches(one.subject)]
+            self._settle(publication)
+        return publications[-1].seq
+
+    def _prepare(self, publication: Publication) -> None:
+        """Raises ApiError if there is no room for it, OSError if what it replaces cannot be read."""
         self.check_room(publication)
         publication.ttl = read_ttl(publication.headers)
         publication.headers, publication.ttl = raise_to_marker(
             publication.headers, publication.ttl, self._stream.config
         )
-        target = self._republisher.target(publication.subject) if self._republisher else None
-        last_seq = self._log.last(publication.subject) if target else 0
-        time = publication.time or self._stream.jetstream.now()
-        seq = self._append(publication, time)
-        self._remember(publication, seq, time)
-        self._roll_up(publication, keep=1)
+        publication.replaced = [
+            seq for subject in self._replaced_subjects(publication) for seq in messages_of(self._log, subject)
+        ]
+
+    def _append(self, publication: Publication) -> None:
+        """Its `seq` and `time` are what it is stored with. Raises ApiError if the stream does not take it."""
+        try:
+            if self._republisher is not None:
+                publication.republished_to = self._republisher.target(publication.subject)
+            if publication.republished_to:
+                publication.previous_seq = self._log.last(publication.subject)
+            publication.time = publication.time or self._stream.jetstream.now()
+            publication.seq = self._log_append(publication)
+        except OSError as error:
+            raise store_error(error) from None
+
+    def _settle(self, publication: Publication) -> None:
+        seq, time = publication.seq, publication.time
+        if publication.msg_id:
+            self._sink.remember(publication.msg_id, seq, time)
+        self._sink.last_msg_id = publication.msg_id
+        self._roll_up(publication, is_stored=True)
         if self._lifetimes is not None:
             self._lifetimes.note(seq, time, publication.ttl)
         if self._scheduler is not None:
             self._scheduler.note(publication.subject, publication.headers, seq, time)
-        if self._republisher is not None and target:
-            self._republisher.note(publication, target, seq, time, last_seq)
-        return seq
+        if self._republisher is not None and publication.republished_to:
+            self._republisher.note(publication)
 
     def check_room(self, publication: Publication) -> None:
         """Raises ApiError if the server's memory or disk is used up, or what the account may use of it."""
@@ -89,8 +130,11 @@ class Writer:
         if self._share.would_exceed(publication.stored_size(self._share.storage)):
             raise api_error("account_resources_exceeded")
 
-    def _append(self, publication: Publication, time: int) -> int:
-        arguments = (publication.subject, publication.headers, publication.payload, time, publication.seq)
+    def _log_append(self, publication: Publication) -> int:
+        arguments = (
+            *(publication.subject, publication.headers, publication.payload),
+            *(publication.time, publication.seq),
+        )
         try:
             try:
                 return self._log.append(*arguments)
@@ -98,30 +142,27 @@ class Writer:
                 # A rollup makes the room that it needs.
                 if refusal.reason != "max_msgs_per_subject" or not publication.rollup:
                     raise
-                self._roll_up(publication, keep=0)
+                self._roll_up(publication, is_stored=False)
                 return self._log.append(*arguments)
         except Refused as refusal:
             raise api_error("stream_store_failed", err=_REFUSALS[refusal.reason]) from None
-        except OSError as error:
-            raise store_error(error) from None
 
-    def _remember(self, publication: Publication, seq: int, time: int) -> None:
-        if publication.msg_id:
-            self._sink.remember(publication.msg_id, seq, time)
-        self._sink.last_msg_id = publication.msg_id
-
-    def _roll_up(self, publication: Publication, *, keep: int) -> None:
-        """Remove what the message replaces, and the schedule that it ends."""
-        if not is_permitted(self._stream.config):
-            return
-        removed = 0
+    def _replaced_subjects(self, publication: Publication) -> list[bytes]:
+        """Whose messages go: the subject that is rolled up, and the schedule that the message ends."""
+        found: list[bytes] = []
+        if not publication.headers or not is_permitted(self._stream.config):
+            return found
         if publication.rollup == SUBJECT:
-            old = messages_to_roll_up(self._log, publication.subject, keep=keep)
-            removed += self._log.remove_many(old)
-        elif publication.rollup == ALL:
-            removed += self._log.compact(self._log.last_seq) if keep else self._log.purge()
+            found.append(publication.subject)
         scheduler = headers.text(publication.headers, headers.SCHEDULER)
         if scheduler and headers.text(publication.headers, headers.SCHEDULE_NEXT) == PURGE:
-            removed += self._log.remove_many(messages_to_roll_up(self._log, scheduler, keep=0))
+            found.append(scheduler)
+        return found
+
+    def _roll_up(self, publication: Publication, *, is_stored: bool) -> None:
+        """Remove what the message replaces, but not the message itself."""
+        removed = self._log.remove_many(publication.replaced) if publication.replaced else 0
+        if publication.rollup == ALL and is_permitted(self._stream.config):
+            removed += self._log.compact(publication.seq) if is_stored else self._log.purge()
         if removed:
             self._stream.on_purged()
