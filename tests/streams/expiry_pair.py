@@ -14,7 +14,7 @@ from headrace.broker.broker import Broker
 from headrace.config.options import Options
 from headrace.config.storage import with_limits
 from headrace.engine.core.filters import Filter
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.streams import headers
 from headrace.streams.api.dispatch import Request
 from headrace.streams.api.message_requests import delete_message
@@ -55,7 +55,7 @@ class Pair:
         self.directory = directory
         self.storage = storage
         self.model = ExpiryModel()
-        self.log = Log(LogSettings(path=f"{directory}/log"))
+        self.logger = Logger(LogSettings(path=f"{directory}/log"))
         self.max_per_subject = -1
         self.config = config
 
@@ -67,9 +67,9 @@ class Pair:
 
     def start(self) -> None:
         options = with_limits(Options(store_dir=self.directory, jetstream=True))
-        self.broker = Broker(options, self.log)
+        self.broker = Broker(options, self.logger)
         self.loop.add_reader(self.broker.hub.fileno(), self.broker.hub.poll)
-        self.jetstream = JetStream(options, self.broker, self.log, self.clock)
+        self.jetstream = JetStream(options, self.broker, self.logger, self.clock)
         self.jetstream.start()
 
     async def stop(self) -> None:
@@ -221,7 +221,7 @@ def run_pair(
             await work(pair)
         finally:
             await pair.stop()
-            pair.log.close()
+            pair.logger.close()
 
     try:
         loop.run_until_complete(run())

@@ -46,10 +46,10 @@ HEALTHY = Diagnosis()
 
 def answer_healthz(context: Context, query: Query) -> Answer:
     context.request_counts["/healthz"] += 1
-    log = context.broker.log
+    logger = context.broker.logger
     flags = {name: decode_bool(query, name) for name in FLAGS}
     if flags["js-enabled"]:
-        log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
+        logger.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
     diagnosis = examine(context, query, flags)
     problems = diagnosis.problems
     if not problems:
@@ -57,10 +57,10 @@ def answer_healthz(context: Context, query: Query) -> Answer:
     document: dict[str, Any]
     if flags["details"]:
         document = {"status": "error", "errors": problems}
-        log.warn(f"Healthcheck failed: {len(problems)} errors")
+        logger.warn(f"Healthcheck failed: {len(problems)} errors")
     else:
         document = {"status": diagnosis.word, "error": problems[0].error}
-        log.warn(f"Healthcheck failed: {quote(problems[0].error)}")
+        logger.warn(f"Healthcheck failed: {quote(problems[0].error)}")
     return Answer([encode_value(document)], status=diagnosis.status)
 
 

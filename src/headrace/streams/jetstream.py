@@ -21,7 +21,7 @@ from headrace.broker.internal import InternalClient
 from headrace.config.options import Options
 from headrace.engine.store.committer import Committer
 from headrace.go_formats import NANOSECONDS
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.streams import formats
 from headrace.streams.account import Account
 from headrace.streams.api.advisories import client_info, random_id
@@ -64,12 +64,12 @@ class JetStream:
     """
 
     def __init__(
-        self, options: Options, broker: Broker, log: Log, now: Callable[[], int] = formats.now
+        self, options: Options, broker: Broker, logger: Logger, now: Callable[[], int] = formats.now
     ) -> None:
         self.now = now
         self.options = options
         self.broker = broker
-        self.log = log
+        self.logger = logger
         self.hub = broker.hub
         self.interest = broker.interest
         self.domain = options.jetstream_domain
@@ -130,7 +130,7 @@ class JetStream:
             ROUTES if self.account.is_enabled else REFUSALS,
             self.client,
             self.account,
-            self.log,
+            self.logger,
             limit=self.options.jetstream_request_queue_limit,
             audit=self._audit,
         )
@@ -141,7 +141,7 @@ class JetStream:
         What does not end in time is given up, and the log says so: nothing of it was acknowledged.
         """
         for subject in await self.api.stop(STOP_REQUESTS_SECONDS) if self.api else ():
-            self.log.warn(f"JetStream Shutdown: gave up on a request that does not end: {subject}")
+            self.logger.warn(f"JetStream Shutdown: gave up on a request that does not end: {subject}")
         await self._save_consumers()
         for stream in self.streams.values():
             stream.stop()
@@ -162,10 +162,10 @@ class JetStream:
             return
         saved, unsaved = await asyncio.wait(saves, timeout=STOP_CONSUMERS_SECONDS)
         for save in unsaved:
-            self.log.warn(f"JetStream Shutdown: gave up on saving the state of consumer {saves[save]!r}")
+            self.logger.warn(f"JetStream Shutdown: gave up on saving the state of consumer {saves[save]!r}")
         for save in saved:
             if error := save.exception():
-                self.log.error(f"The state of consumer {saves[save]!r} is not saved: {error!r}")
+                self.logger.error(f"The state of consumer {saves[save]!r} is not saved: {error!r}")
 
     def _on_committed(self) -> None:
         self.committer.poll()
@@ -185,19 +185,21 @@ class JetStream:
         except (StoreError, *UNREADABLE_JSON) as error:
             if is_leftover(directory):
                 return  # the server was killed before this stream existed
-            self.log.error(f"Stream {name!r} is not available and its files are left alone: {error}")
+            self.logger.error(f"Stream {name!r} is not available and its files are left alone: {error}")
             return
         stream = Stream(self, meta.config, meta.created, directory)
         try:
             damages = stream.open()
         except OSError as error:
             reason = error.strerror or str(error)
-            self.log.error(f"Stream {name!r} is not available and its files are left alone: {reason}")
+            self.logger.error(f"Stream {name!r} is not available and its files are left alone: {reason}")
             return
         for damage in damages:
-            self.log.warn(f"Stream {name!r}: {damage}")
+            self.logger.warn(f"Stream {name!r}: {damage}")
         self.add(stream)
-        self.log.info(f"  Restored {stream.log.count:,} messages for stream '{self.account.name} > {name}'")
+        self.logger.info(
+            f"  Restored {stream.log.count:,} messages for stream '{self.account.name} > {name}'"
+        )
 
     def add(self, stream: Stream) -> None:
         """From here on its name and its subjects are taken."""

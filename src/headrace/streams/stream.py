@@ -184,11 +184,11 @@ class Stream:
         )
 
     def _warn(self, line: str) -> None:
-        self.jetstream.log.warn(f"Stream {self.name!r}: {line}")
+        self.jetstream.logger.warn(f"Stream {self.name!r}: {line}")
 
     def _on_stuck(self, error: StuckError) -> None:
         """Messages that were to go stay; whoever operates the server must hear of it."""
-        self.jetstream.log.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
+        self.jetstream.logger.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
 
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain

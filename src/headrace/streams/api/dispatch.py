@@ -26,7 +26,7 @@ import msgspec
 
 from headrace.broker.internal import InternalClient
 from headrace.engine.core.sinks import InboxMessage
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.streams import headers
 from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
@@ -97,7 +97,7 @@ class Api:
         routes: tuple[Route, ...],
         client: InternalClient,
         account: Account,
-        log: Log,
+        logger: Logger,
         *,
         limit: int,
         audit: Callable[[Request, bytes], None],
@@ -105,7 +105,7 @@ class Api:
         self._owner = owner
         self._client = client
         self._account = account
-        self._log = log
+        self._logger = logger
         self._limit = limit
         self._audit = audit
         self._tree = _build_tree(routes)
@@ -212,7 +212,7 @@ class Api:
         return None
 
     async def _finish(self, route: Route, request: Request, answer: Awaitable[Body]) -> None:
-        watch = _Watch(self._log, request)
+        watch = _Watch(self._logger, request)
         try:
             self._succeed(route, request, await answer)
         except Exception as error:
@@ -239,7 +239,7 @@ class Api:
             body = store_error(error).body
         else:
             trace = "".join(traceback.format_exception(error))
-            self._log.error(f"JetStream API request failed: {request.subject}: {trace}")
+            self._logger.error(f"JetStream API request failed: {request.subject}: {trace}")
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
         is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
@@ -258,8 +258,8 @@ class Api:
 class _Watch:
     """Tells the log of a request that takes long, as long as it does."""
 
-    def __init__(self, log: Log, request: Request) -> None:
-        self._log = log
+    def __init__(self, logger: Logger, request: Request) -> None:
+        self._logger = logger
         self._request = request
         self._seconds = 0.0
         self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
@@ -270,7 +270,7 @@ class _Watch:
     def _warn(self) -> None:
         self._seconds += LONG_SECONDS
         subject, waits = self._request.subject, f"{self._seconds:g} seconds"
-        self._log.warn(f"JetStream API request has not been answered for {waits}: {subject}")
+        self._logger.warn(f"JetStream API request has not been answered for {waits}: {subject}")
         self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
 
 

@@ -164,7 +164,7 @@ def write_meta(directory: str, config: StreamConfig, created: int) -> None:
 
 
 def _store_failed(jetstream: JetStream, config: StreamConfig, error: Exception) -> ApiError:
-    jetstream.log.warn(f"Stream create failed for '{jetstream.account.name} > {config.name}': {error}")
+    jetstream.logger.warn(f"Stream create failed for '{jetstream.account.name} > {config.name}': {error}")
     return api_error("stream_create", err="error creating store for stream")
 
 

@@ -90,7 +90,7 @@ class Consumer:
             changed=self._on_change,
             acknowledged=stream.on_acknowledged,
             is_kept_for_consumers=lambda: stream.config.retention != "limits",
-            warn=jetstream.log.warn,
+            warn=jetstream.logger.warn,
             later=stream.later,
             flush_soon=jetstream.hub.flush_soon,
         )
