@@ -164,6 +164,7 @@ PART_OF_MODULE = {
     "stream_rules": "stream",
     "retention": "stream",
     "stream": "stream",
+    "jetstream_account": "jetstream",
     "jetstream": "jetstream",
 }
 

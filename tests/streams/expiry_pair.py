@@ -23,6 +23,7 @@ from headrace.streams.errors import ApiError
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.ttl import read_ttl
 from headrace.streams.jetstream import JetStream
+from headrace.streams.jetstream_account import JetStreamAccount
 from headrace.streams.lifetimes import is_marker
 from headrace.streams.stream import Stream
 from tests.streams.clock_loop import SECOND, Clock, ClockLoop
@@ -78,10 +79,14 @@ class Pair:
 
     @property
     def stream(self) -> Stream:
-        return self.jetstream.streams["S"]
+        return self.account.streams["S"]
 
-    async def ask(self, handler: Callable[[JetStream, Request], Any], body: dict[str, Any]) -> Any:
-        answer = handler(self.jetstream, Request("", ["S"], b"", b"", msgspec.json.encode(body), None))
+    @property
+    def account(self) -> JetStreamAccount:
+        return self.jetstream.accounts["$G"]
+
+    async def ask(self, handler: Callable[[JetStreamAccount, Request], Any], body: dict[str, Any]) -> Any:
+        answer = handler(self.account, Request("", ["S"], b"", b"", msgspec.json.encode(body), None))
         return await answer if hasattr(answer, "__await__") else answer
 
     def wire_config(self, config: Config) -> dict[str, Any]:

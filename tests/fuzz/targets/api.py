@@ -67,6 +67,7 @@ class Room:
         self.logger = Errors()
         self.broker = Broker(options, self.logger)
         self.jetstream = JetStream(options, self.broker, self.logger)
+        (self.account,) = self.jetstream.accounts.values()
         self.client = InternalClient(self.broker.hub, self.broker.interest, self.broker.on_bug)
         self.answer: asyncio.Future[InboxMessage] | None = None
 
@@ -90,14 +91,14 @@ class Room:
         return payload
 
     async def reset(self) -> None:
-        for name in list(self.jetstream.streams):
+        for name in list(self.account.streams):
             await self.ask(API + b"STREAM.DELETE." + name.encode(), b"")
         await self.ask(API + b"STREAM.CREATE.S", msgspec.json.encode(STREAM))
         for _ in range(3):
             await self.ask(b"s.a", b"hello")
         await self.ask(API + b"CONSUMER.CREATE.S.c", msgspec.json.encode(CONSUMER))
-        assert list(self.jetstream.streams) == ["S"], self.logger.errors
-        assert list(self.jetstream.streams["S"].consumers) == ["c"], self.logger.errors
+        assert list(self.account.streams) == ["S"], self.logger.errors
+        assert list(self.account.streams["S"].consumers) == ["c"], self.logger.errors
 
     async def step(self, step: bytes) -> None:
         place, names, body = step[0] % len(SUBJECTS), step[1], step[2:]

@@ -20,19 +20,19 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.broker.internal import InternalClient
 from headrace.engine.core.sinks import InboxMessage
 from headrace.logs import Logger
 from headrace.streams import headers
-from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
-from headrace.streams.slices import wait_in_line
 from headrace.subjects.grammar import decode
 from headrace.unreadable import UNREADABLE_JSON
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
@@ -89,23 +89,20 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Api:
-    """Dispatches requests. `owner` is handed to the handlers."""
+    """Dispatches the requests of one account."""
 
     def __init__(
         self,
-        owner: object,
+        account: JetStreamAccount,
         routes: tuple[Route, ...],
-        client: InternalClient,
-        account: Account,
-        logger: Logger,
         *,
         limit: int,
         audit: Callable[[Request, bytes], None],
     ) -> None:
-        self._owner = owner
-        self._client = client
         self._account = account
-        self._logger = logger
+        self._client = client = account.client
+        self._slices = account.jetstream.slices
+        self._logger = account.jetstream.logger
         self._limit = limit
         self._audit = audit
         self._tree = _build_tree(routes)
@@ -173,7 +170,7 @@ class Api:
     def _go_on(self) -> None:
         if self._waiting and not self._scheduled:
             self._scheduled = True
-            wait_in_line(self._step)
+            self._slices.add(self._step)
 
     def _step(self) -> bool:
         """Handle one of those that wait; whether it was the last."""
@@ -203,7 +200,7 @@ class Api:
         try:
             if headers.is_level_too_high(request.headers):
                 raise api_error("required_api_level")
-            answer = route.handler(self._owner, request)
+            answer = route.handler(self._account, request)
             if inspect.isawaitable(answer):
                 return answer
             self._succeed(route, request, answer)
