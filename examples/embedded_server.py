@@ -10,14 +10,14 @@ import asyncio
 import nats
 
 from headrace.config.options import Options
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.server import Server
 
 
 async def main() -> None:
-    log = Log(LogSettings())
+    logger = Logger(LogSettings())
     # Port -1 is any free one; no_sigs leaves Ctrl-C to the program.
-    server = Server(Options(host="127.0.0.1", port=-1, no_sigs=True), log)
+    server = Server(Options(host="127.0.0.1", port=-1, no_sigs=True), logger)
     await server.start()
     print("listening on", server.address)
 
@@ -30,7 +30,7 @@ async def main() -> None:
 
     server.stop()
     await server.serve()  # returns when everything is closed
-    log.close()
+    logger.close()
 
 
 asyncio.run(main())

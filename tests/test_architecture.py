@@ -107,7 +107,7 @@ def test_every_room_was_looked_at() -> None:
         ("from headrace.broker.broker import Broker", {"broker"}),
         ("import headrace.config.options", {"config"}),
         ("def late():\n    from headrace.server import Server", {"server"}),
-        ("if TYPE_CHECKING:\n    from headrace.logs import Log", {"logs"}),
+        ("if TYPE_CHECKING:\n    from headrace.logs import Logger", {"logs"}),
     ],
 )
 def test_imports_are_found(source: str, rooms: set[str], compiled: bool) -> None:
@@ -164,6 +164,7 @@ PART_OF_MODULE = {
     "stream_rules": "stream",
     "retention": "stream",
     "stream": "stream",
+    "jetstream_account": "jetstream",
     "jetstream": "jetstream",
 }
 

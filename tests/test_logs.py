@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.logs import MAX_QUEUED_BYTES, Log, LogSettings
+from headrace.logs import MAX_QUEUED_BYTES, Logger, LogSettings
 
 TIME = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}"
 
@@ -19,14 +19,14 @@ def lines(path: Path) -> list[str]:
 
 
 def test_lines_look_like_those_of_nats_server(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), debug=True, trace=True))
-    log.info("one")
-    log.warn("two")
-    log.error("three")
-    log.debug("four")
-    log.trace("five")
-    log.fatal("six")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), debug=True, trace=True))
+    logger.info("one")
+    logger.warn("two")
+    logger.error("three")
+    logger.debug("four")
+    logger.trace("five")
+    logger.fatal("six")
+    logger.close()
     pid = os.getpid()
     labels = ["INF", "WRN", "ERR", "DBG", "TRC", "FTL"]
     texts = ["one", "two", "three", "four", "five", "six"]
@@ -35,72 +35,72 @@ def test_lines_look_like_those_of_nats_server(tmp_path: Path) -> None:
 
 
 def test_without_logtime_only_the_time_is_missing(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
-    log.info("  indented")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
+    logger.info("  indented")
+    logger.close()
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF]   indented"]
 
 
 def test_debug_and_trace_are_off_unless_asked_for(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
-    assert (log.debug_enabled, log.trace_enabled) == (False, False)
-    log.debug("no")
-    log.trace("no")
-    log.configure(LogSettings(path=str(tmp_path / "log"), logtime=False, debug=True))
-    log.debug("yes")
-    log.trace("no")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
+    assert (logger.debug_enabled, logger.trace_enabled) == (False, False)
+    logger.debug("no")
+    logger.trace("no")
+    logger.configure(LogSettings(path=str(tmp_path / "log"), logtime=False, debug=True))
+    logger.debug("yes")
+    logger.trace("no")
+    logger.close()
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [DBG] yes"]
 
 
 def test_a_text_from_a_peer_stays_on_its_line(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
-    log.info("a\r\nb\x1b[31m\x00 é \udcff")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
+    logger.info("a\r\nb\x1b[31m\x00 é \udcff")
+    logger.close()
     assert (tmp_path / "log").read_bytes().split(b"] ")[-1] == "a\\r\\nb\\x1b[31m\\x00 é \\udcff\n".encode()
 
 
 def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"error opening file: open .*: no such file or directory"):
-        Log(LogSettings(path=str(tmp_path / "none" / "log")))
-    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
+        Logger(LogSettings(path=str(tmp_path / "none" / "log")))
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
     with pytest.raises(ConfigError):
-        log.configure(LogSettings(path=str(tmp_path / "none" / "log")))
-    log.info("still here")
-    log.close()
+        logger.configure(LogSettings(path=str(tmp_path / "none" / "log")))
+    logger.info("still here")
+    logger.close()
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF] still here"]
 
 
 def test_reopen_goes_on_in_a_new_file_after_a_move(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), logtime=False))
-    log.info("before")
-    assert log.flush()
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
+    logger.info("before")
+    assert logger.flush()
     (tmp_path / "log").rename(tmp_path / "old")
-    log.info("to the old one")
-    log.reopen()
-    log.info("after")
-    log.close()
+    logger.info("to the old one")
+    logger.reopen()
+    logger.info("after")
+    logger.close()
     prefix = f"[{os.getpid()}] [INF] "
     assert lines(tmp_path / "old") == [prefix + "before", prefix + "to the old one"]
     assert lines(tmp_path / "log") == [prefix + "File log re-opened", prefix + "after"]
 
 
 def test_configure_moves_to_another_file(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "one"), logtime=False))
-    log.info("one")
-    log.configure(LogSettings(path=str(tmp_path / "two"), logtime=False))
-    log.info("two")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "one"), logtime=False))
+    logger.info("one")
+    logger.configure(LogSettings(path=str(tmp_path / "two"), logtime=False))
+    logger.info("two")
+    logger.close()
     assert [len(lines(tmp_path / name)) for name in ("one", "two")] == [1, 1]
 
 
 def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log"), size_limit=200, max_files=3))
+    logger = Logger(LogSettings(path=str(tmp_path / "log"), size_limit=200, max_files=3))
     (tmp_path / "log.other").write_text("not ours")
     for number in range(40):
-        log.info(f"line {number}")
-        assert log.flush()
-    log.close()
+        logger.info(f"line {number}")
+        assert logger.flush()
+    logger.close()
     backups = sorted(
         path for path in tmp_path.iterdir() if re.fullmatch(r"log\.\d{4}(\.\d\d){5}\.\d{9}", path.name)
     )
@@ -113,27 +113,27 @@ def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None
 
 
 def test_a_closed_log_takes_lines_without_complaint(tmp_path: Path) -> None:
-    log = Log(LogSettings(path=str(tmp_path / "log")))
-    log.close()
-    log.info("too late")
-    log.close()
+    logger = Logger(LogSettings(path=str(tmp_path / "log")))
+    logger.close()
+    logger.info("too late")
+    logger.close()
     assert lines(tmp_path / "log") == []
 
 
 # Run in a process of its own, whose stderr is a pipe. It says on stdout when it has logged all.
 FLOOD = f"""
 import sys
-from headrace.logs import Log, LogSettings
-log = Log(LogSettings(logtime=False))
-log.info("first")
+from headrace.logs import Logger, LogSettings
+logger = Logger(LogSettings(logtime=False))
+logger.info("first")
 line = "x" * 1000
 for _ in range(2 * {MAX_QUEUED_BYTES} // 1000):
-    log.info(line)
+    logger.info(line)
 print("logged", flush=True)
 sys.stdin.readline()
-assert log.flush(30)
-log.info("last")
-log.close(30)
+assert logger.flush(30)
+logger.info("last")
+logger.close(30)
 """
 
 
@@ -158,7 +158,7 @@ def test_a_pipe_that_nobody_reads_does_not_block_and_losses_are_counted() -> Non
 
 
 def test_a_process_ends_although_nobody_reads_its_log() -> None:
-    script = FLOOD.replace("assert log.flush(30)", "").replace("log.close(30)", "log.close(0.1)")
+    script = FLOOD.replace("assert logger.flush(30)", "").replace("logger.close(30)", "logger.close(0.1)")
     with start(script) as process:
         assert process.stdin is not None
         process.stdin.write("go on\n")
@@ -168,7 +168,7 @@ def test_a_process_ends_although_nobody_reads_its_log() -> None:
 
 
 def test_a_closed_stderr_does_no_harm() -> None:
-    script = "import os; os.close(2)\nfrom headrace.logs import Log, LogSettings\nlog = Log(LogSettings())\n"
-    script += "log.info('x')\nlog.close()\nprint('fine')"
+    script = "import os; os.close(2)\nfrom headrace.logs import Logger, LogSettings\n"
+    script += "logger = Logger(LogSettings())\nlogger.info('x')\nlogger.close()\nprint('fine')"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
     assert (result.returncode, result.stdout) == (0, "fine\n")

@@ -52,6 +52,19 @@ def quote(text: str | bytes) -> str:
     return f'"{"".join(map(_quote_character, text))}"'
 
 
+def quote_ascii(text: str) -> str:
+    """A string literal as in the errors of Go's time package, which escapes every byte outside of ASCII."""
+    return f'"{"".join(map(_quote_ascii_character, text))}"'
+
+
+def _quote_ascii_character(character: str) -> str:
+    if character in ('"', "\\"):
+        return "\\" + character
+    if " " <= character <= "\x7f":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace"))
+
+
 def _quote_character(character: str) -> str:
     code = ord(character)
     if character in ESCAPES:

@@ -63,7 +63,7 @@ class LogSettings:
     max_files: int = 0
 
 
-class Log:
+class Logger:
     """One log for the whole server.
 
     `debug_enabled` and `trace_enabled` are cheap to test before building a text.
@@ -274,6 +274,10 @@ class Log:
                 self._write(self._format("INF", f'Purged log file "{backup}"'))
         except OSError as error:
             self._write(self._format("ERR", f"Unable to purge old log files, will try again: {error}"))
+
+
+Log = Logger
+"""The name under which programs have imported it so far; a `log` elsewhere in the package holds messages."""
 
 
 class _Stamp:

@@ -13,7 +13,7 @@ from headrace.broker.descriptors import raise_limit
 from headrace.config.options import Options
 from headrace.engine.core import last_resort
 from headrace.errors import HeadraceError
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.server import Server
 
 STOP_SECONDS = 25
@@ -22,7 +22,7 @@ STOP_SECONDS = 25
 
 def run_server(
     options: Options,
-    log: Log,
+    logger: Logger,
     *,
     reread: Callable[[], Options] | None = None,
     on_ready: Callable[[Server], None] | None = None,
@@ -31,13 +31,13 @@ def run_server(
 
     async def serve() -> int:
         asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: log.error(f"Internal error: {describe_bug(context)}")
+            lambda _, context: logger.error(f"Internal error: {describe_bug(context)}")
         )
-        server = Server(options, log, reread)
+        server = Server(options, logger, reread)
         try:
             await server.start()
         except HeadraceError as error:
-            log.fatal(f"{error}{f' ({error.hint})' if error.hint else ''}")
+            logger.fatal(f"{error}{f' ({error.hint})' if error.hint else ''}")
             return 1
         last_resort.watch(STOP_SECONDS, (signal.SIGTERM, signal.SIGINT))
         if on_ready:

@@ -1,6 +1,6 @@
 """The composition root: builds the rooms, starts them, stops them in order.
 
-server = Server(Options(port=-1), log)
+server = Server(Options(port=-1), logger)
 await server.start()          # listening from here on
 await server.serve()          # until stop(), a signal, or the end of a lame duck's time
 """
@@ -23,7 +23,7 @@ from headrace.config.options import API_LEVEL, NATS_VERSION, Options
 from headrace.config.reload import ReloadPlan, plan_reload
 from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.monitor.formats import format_bytes
 from headrace.monitor.monitor import Monitor
 from headrace.process_files import Ports, ProcessFiles
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 class Server:
     """One server. `reread` re-reads the options for SIGHUP; without it a reload changes nothing."""
 
-    def __init__(self, options: Options, log: Log, reread: Callable[[], Options] | None = None) -> None:
+    def __init__(self, options: Options, logger: Logger, reread: Callable[[], Options] | None = None) -> None:
         self.options = options
-        self.log = log
-        self.broker = Broker(options, log)
+        self.logger = logger
+        self.broker = Broker(options, logger)
         self.monitor: Monitor | None = None
         self.jetstream: JetStream | None = None
         self._storage: StorageDirectory | None = None
@@ -54,15 +54,15 @@ class Server:
 
     async def start(self) -> None:
         """Raises UsageError if an address cannot be had; then nothing is left running."""
-        log, options = self.log, self.options
-        log.info("Starting nats-server")
-        log.info(f"  Version:  {NATS_VERSION} (headrace {__version__})")
-        log.info(f"  Name:     {options.server_name or self.broker.server_id}")
-        log.info(f"  ID:       {self.broker.server_id}")
+        logger, options = self.logger, self.options
+        logger.info("Starting nats-server")
+        logger.info(f"  Version:  {NATS_VERSION} (headrace {__version__})")
+        logger.info(f"  Name:     {options.server_name or self.broker.server_id}")
+        logger.info(f"  ID:       {self.broker.server_id}")
         if options.config_path:
-            log.info(f"Using configuration file: {options.config_path} ({options.config_digest})")
+            logger.info(f"Using configuration file: {options.config_path} ({options.config_digest})")
         if options.has_plaintext_password:
-            log.warn("Plaintext passwords detected, use bcrypt")
+            logger.warn("Plaintext passwords detected, use bcrypt")
         # First of all: if this port is taken, the storage directory is most likely in use, too, and hides it.
         self.broker.reserve_address()
         try:
@@ -79,29 +79,29 @@ class Server:
             raise
         if not options.no_sigs:
             self._handle_signals()
-        log.info("Server is ready")
+        logger.info("Server is ready")
 
     async def _start_jetstream(self) -> None:
         """Recover what is stored, before the first client can ask for it."""
         from headrace.streams.jetstream import JetStream  # a server without streams starts without them
 
-        log, started = self.log, time.monotonic()
-        log.info("Starting JetStream")
+        logger, started = self.logger, time.monotonic()
+        logger.info("Starting JetStream")
         if not self.options.store_dir:
-            log.warn("Temporary storage directory used, data could be lost on system reboot")
+            logger.warn("Temporary storage directory used, data could be lost on system reboot")
         self._storage = StorageDirectory(self.options.jetstream_directory)
         try:
             await self._storage.open()
             options = with_limits(self.options)
             for line in describe_jetstream(options):
-                log.info(line)
-            self.jetstream = JetStream(options, self.broker, log)
+                logger.info(line)
+            self.jetstream = JetStream(options, self.broker, logger)
             self.jetstream.start()
         except HeadraceError as error:
             raise UsageError(f"Can't start JetStream: {error}", hint=error.hint) from error
         if self.monitor:
             self.monitor.show_jetstream(self.jetstream)
-        log.info(f"Took {format_duration(time.monotonic() - started)} to start JetStream")
+        logger.info(f"Took {format_duration(time.monotonic() - started)} to start JetStream")
 
     async def told_to_stop(self) -> None:
         """Return when the server is about to stop."""
@@ -110,9 +110,9 @@ class Server:
     async def serve(self) -> None:
         """Return when the server has stopped."""
         await self.told_to_stop()
-        self.log.info("Initiating Shutdown...")
+        self.logger.info("Initiating Shutdown...")
         await self._stop_rooms()
-        self.log.info("Server Exiting..")
+        self.logger.info("Server Exiting..")
 
     def stop(self) -> None:
         """Ask the server to stop; `serve` returns when it has."""
@@ -121,7 +121,7 @@ class Server:
     def enter_lame_duck(self) -> None:
         """Take no new clients, ask the others to leave, close those that stay, then stop."""
         if self._lame_duck is None:
-            self.log.info("Entering lame duck mode, stop accepting new clients")
+            self.logger.info("Entering lame duck mode, stop accepting new clients")
             self._lame_duck = asyncio.get_running_loop().create_task(self._drain())
 
     def reload(self) -> None:
@@ -131,18 +131,18 @@ class Server:
                 raise UsageError("can only reload config when a file is provided using -c or --config")
             plan = plan_reload(self._running_options(), self._reread())
             if plan.logging_changed:
-                self.log.configure(log_settings(plan.options))
+                self.logger.configure(log_settings(plan.options))
         except HeadraceError as error:
-            self.log.error(f"Failed to reload server configuration: {error}")
+            self.logger.error(f"Failed to reload server configuration: {error}")
             return
         for name in sorted(plan.changed):
-            self.log.info(f"Reloaded: {name}")
+            self.logger.info(f"Reloaded: {name}")
         self.options = plan.options
         self.broker.reload(
             plan.options, auth_changed=plan.auth_changed, info_changed=plan.info_changed or plan.auth_changed
         )
         self._reload_files(plan)
-        self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
+        self.logger.info(f"Reloaded server configuration ({plan.options.config_digest})")
 
     def _running_options(self) -> Options:
         """The options with the ports that are really in use: a reload may not change those."""
@@ -157,9 +157,9 @@ class Server:
         if self._lame_duck:
             self._lame_duck.cancel()
         if self.jetstream:
-            self.log.info("Initiating JetStream Shutdown...")
+            self.logger.info("Initiating JetStream Shutdown...")
             await self.jetstream.stop()
-            self.log.info("JetStream Shutdown")
+            self.logger.info("JetStream Shutdown")
         self.broker.stop()
         if self._storage:
             self._storage.close()
@@ -175,13 +175,13 @@ class Server:
             (signal.SIGTERM, "terminated", self.stop),
             (signal.SIGINT, "interrupt", self.stop),
             (signal.SIGUSR2, "user defined signal 2", self.enter_lame_duck),
-            (signal.SIGUSR1, "user defined signal 1", self.log.reopen),
+            (signal.SIGUSR1, "user defined signal 1", self.logger.reopen),
             (signal.SIGHUP, "hangup", self.reload),
         ):
             loop.add_signal_handler(number, self._on_signal, name, action)
 
     def _on_signal(self, name: str, action: Callable[[], None]) -> None:
-        self.log.info(f'Trapped "{name}" signal')
+        self.logger.info(f'Trapped "{name}" signal')
         action()
 
     def _write_ports(self) -> None:
@@ -191,14 +191,14 @@ class Server:
         try:
             self._files.write_ports(self.options.ports_file_dir, ports)
         except OSError as error:
-            self.log.error(f"Error writing ports file: {error}")
+            self.logger.error(f"Error writing ports file: {error}")
 
     def _reload_files(self, plan: ReloadPlan) -> None:
         if "pid_file" in plan.changed:
             try:
                 self._files.write_pid(plan.options.pid_file)
             except UsageError as error:
-                self.log.error(str(error))
+                self.logger.error(str(error))
         if "ports_file_dir" in plan.changed:
             self._write_ports()
 

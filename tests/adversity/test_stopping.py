@@ -40,7 +40,7 @@ STUCK_SERVER = """
 import asyncio, collections, itertools, os, signal, sys, time
 from headrace import runner
 from headrace.cli import nats_server
-from headrace.streams import jetstream
+from headrace.streams import jetstream_account
 from headrace.streams.api import stream_requests as stream_api
 
 async def never_ends():
@@ -62,10 +62,10 @@ async def stuck(owner, request):
     await globals()[request.payload.decode()]()
 
 runner.STOP_SECONDS = int(sys.argv.pop(1))
-jetstream.STOP_REQUESTS_SECONDS = 0.2
-jetstream.ROUTES = tuple(
+jetstream_account.STOP_REQUESTS_SECONDS = 0.2
+jetstream_account.ROUTES = tuple(
     type(route)(route.pattern, route.kind, stuck) if route.pattern == "STREAM.PURGE.*" else route
-    for route in jetstream.ROUTES
+    for route in jetstream_account.ROUTES
 )
 nats_server.main()
 """

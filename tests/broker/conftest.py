@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from tests.frames import Frame, read_frames
 
 HOST = "127.0.0.1"
@@ -76,9 +76,9 @@ class RawClient:
 class Running:
     """A started broker and whoever connected to it."""
 
-    def __init__(self, broker: Broker, log: Log) -> None:
+    def __init__(self, broker: Broker, logger: Logger) -> None:
         self.broker = broker
-        self.log = log
+        self.logger = logger
         self._is_stopped = False
         self._raw: list[RawClient] = []
         self._clients: list[Client] = []
@@ -103,8 +103,8 @@ class Running:
         return client
 
     def log_text(self) -> str:
-        assert self.log.flush()
-        return Path(self.log.path).read_text()
+        assert self.logger.flush()
+        return Path(self.logger.path).read_text()
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Let the loop run until something has come true."""
@@ -124,7 +124,7 @@ class Running:
         for raw in self._raw:
             await raw.close()
         self.stop()
-        self.log.close()
+        self.logger.close()
 
 
 Start = Callable[..., Running]
@@ -137,13 +137,13 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
     def start_one(*, host: str = HOST, port: int = -1, **options: Any) -> Running:
         path = str(tmp_path / f"{len(running)}.log")
-        log = Log(LogSettings(path, debug=True, trace=options.get("trace", False), logtime=False))
-        broker = Broker(Options(host=host, port=port, **options), log)
-        running.append(Running(broker, log))
+        logger = Logger(LogSettings(path, debug=True, trace=options.get("trace", False), logtime=False))
+        broker = Broker(Options(host=host, port=port, **options), logger)
+        running.append(Running(broker, logger))
         broker.start()
         return running[-1]
 
     yield start_one
     for one in running:
         await one.close()
-        assert "Internal error" not in Path(one.log.path).read_text()
+        assert "Internal error" not in Path(one.logger.path).read_text()

@@ -143,11 +143,11 @@ OUT_OF_DESCRIPTORS = """
 import asyncio, resource, socket, sys
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 
 async def main():
-    log = Log(LogSettings(logtime=False))
-    broker = Broker(Options(host="127.0.0.1", port=-1), log)
+    logger = Logger(LogSettings(logtime=False))
+    broker = Broker(Options(host="127.0.0.1", port=-1), logger)
     broker.start()
     sockets = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(3)]
     while len(broker.connections) < 3:
@@ -169,7 +169,7 @@ async def main():
     while len(broker.connections) < 3 or broker.total_connections < 6:
         await asyncio.sleep(0.01)
     broker.stop()
-    log.close()
+    logger.close()
     print("served", broker.total_connections)
 
 asyncio.run(main())

@@ -56,6 +56,13 @@ class State:
     deleted: tuple[int, ...] = ()
     first_seq: int = 0
 
+    @property
+    def last_seq(self) -> int:
+        """Of the last message there ever was."""
+        first = self.first_seq or 1
+        last = first - 1 + (len(MESSAGES) if self.published else 0)
+        return max(last, (self.purge or {}).get("seq", 0) - 1)
+
     def steps(self, stream: str, **config: Any) -> list[Step]:
         first = {"first_seq": self.first_seq} if self.first_seq else {}
         steps = [create(stream, subjects=[f"{stream}.>"], allow_direct=True, **first, **config)]
@@ -221,8 +228,15 @@ POLICIES: tuple[Body, ...] = (
 )
 
 
-def consumers(stream: str) -> Iterator[tuple[Step, ...]]:
-    """Creates a consumer, takes what it has, and looks at it before and after."""
+PULL_SECONDS = 40
+
+
+def consumers(stream: str, state: State) -> Iterator[tuple[Step, ...]]:
+    """Creates a consumer, pulls its messages, publishes one more, pulls again; and its info in between.
+
+    nats-server tells its consumers of a message after it has acknowledged it. A pull with `no_wait` may come
+    before that, so a consumer that gets the new message waits for it.
+    """
     for policy in POLICIES:
         for pattern in (None, "a.1", "none"):
             config = dict(policy)
@@ -233,7 +247,9 @@ def consumers(stream: str) -> Iterator[tuple[Step, ...]]:
                 pull(stream, "c", UNTIL_STATUS, {"batch": 10, "no_wait": True}),
                 api(f"CONSUMER.INFO.{stream}.c"),
                 publish(f"{stream}.a.1", b"later"),
-                pull(stream, "c", UNTIL_STATUS, {"batch": 10, "no_wait": True}),
+                pull(stream, "c", 1, {"batch": 1, "expires": PULL_SECONDS * 10**9})
+                if pattern in (None, "a.1") and config.get("opt_start_seq", 0) <= state.last_seq + 1
+                else pull(stream, "c", UNTIL_STATUS, {"batch": 10, "no_wait": True}),
                 api(f"CONSUMER.INFO.{stream}.c"),
             )
 
@@ -333,7 +349,7 @@ def state_sessions(state: State, storage: str) -> Iterator[Session]:
     )
     features = {"allow_msg_ttl": True, "allow_msg_schedules": True}
     yield _session(f"{prefix}_publishes", [*state.steps("S", storage=storage, **features), *publishes("S")])
-    yield _session(f"{prefix}_consumers", _each_with_a_stream(state, storage, consumers(ANY)))
+    yield _session(f"{prefix}_consumers", _each_with_a_stream(state, storage, consumers(ANY, state)))
     yield _session(f"{prefix}_changes", _each_with_a_stream(state, storage, changes(ANY)))
 
 

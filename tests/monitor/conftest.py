@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from headrace.config.options import Options
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.server import Server
 
 Starter = Callable[..., Awaitable[Server]]
@@ -20,21 +20,21 @@ Connecter = Callable[..., Awaitable[Client]]
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Starter]:
     """Starts servers in the event loop of the test."""
-    running: list[tuple[Server, asyncio.Task[None], Log]] = []
+    running: list[tuple[Server, asyncio.Task[None], Logger]] = []
 
     async def start_server(**options: Any) -> Server:
         settings = {"host": "127.0.0.1", "port": -1, "http_port": -1, "no_sigs": True, **options}
-        log = Log(LogSettings(path=str(tmp_path / "server.log")))
-        server = Server(Options(**settings), log)
+        logger = Logger(LogSettings(path=str(tmp_path / "server.logger")))
+        server = Server(Options(**settings), logger)
         await server.start()
-        running.append((server, asyncio.create_task(server.serve()), log))
+        running.append((server, asyncio.create_task(server.serve()), logger))
         return server
 
     yield start_server
-    for server, task, log in running:
+    for server, task, logger in running:
         server.stop()
         await task
-        log.close()
+        logger.close()
 
 
 @pytest.fixture

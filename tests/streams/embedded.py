@@ -11,7 +11,7 @@ import nats
 from nats.aio.client import Client
 
 from headrace.config.options import Options
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.server import Server
 
 
@@ -21,7 +21,7 @@ class EmbeddedServer:
         self._log_file = log_file
 
     def log(self) -> str:
-        self.server.log.flush()
+        self.server.logger.flush()
         return self._log_file.read_text()
 
     async def client(self) -> Client:
@@ -31,12 +31,12 @@ class EmbeddedServer:
 @asynccontextmanager
 async def embedded_server(directory: Path) -> AsyncIterator[EmbeddedServer]:
     """Stopped at the end, as by SIGTERM."""
-    log_file = directory / "server.log"
+    log_file = directory / "server.logger"
     options = Options(
         host="127.0.0.1", port=-1, no_sigs=True, jetstream=True, store_dir=str(directory / "store")
     )
-    log = Log(LogSettings(path=str(log_file)))
-    server = Server(options, log)
+    logger = Logger(LogSettings(path=str(log_file)))
+    server = Server(options, logger)
     await server.start()
     serving = asyncio.ensure_future(server.serve())
     try:
@@ -44,4 +44,4 @@ async def embedded_server(directory: Path) -> AsyncIterator[EmbeddedServer]:
     finally:
         server.stop()
         await serving
-        log.close()
+        logger.close()

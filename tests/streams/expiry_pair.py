@@ -14,7 +14,7 @@ from headrace.broker.broker import Broker
 from headrace.config.options import Options
 from headrace.config.storage import with_limits
 from headrace.engine.core.filters import Filter
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.streams import headers
 from headrace.streams.api.dispatch import Request
 from headrace.streams.api.message_requests import delete_message
@@ -23,6 +23,7 @@ from headrace.streams.errors import ApiError
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.ttl import read_ttl
 from headrace.streams.jetstream import JetStream
+from headrace.streams.jetstream_account import JetStreamAccount
 from headrace.streams.lifetimes import is_marker
 from headrace.streams.stream import Stream
 from tests.streams.clock_loop import SECOND, Clock, ClockLoop
@@ -55,7 +56,7 @@ class Pair:
         self.directory = directory
         self.storage = storage
         self.model = ExpiryModel()
-        self.log = Log(LogSettings(path=f"{directory}/log"))
+        self.logger = Logger(LogSettings(path=f"{directory}/log"))
         self.max_per_subject = -1
         self.config = config
 
@@ -67,9 +68,9 @@ class Pair:
 
     def start(self) -> None:
         options = with_limits(Options(store_dir=self.directory, jetstream=True))
-        self.broker = Broker(options, self.log)
+        self.broker = Broker(options, self.logger)
         self.loop.add_reader(self.broker.hub.fileno(), self.broker.hub.poll)
-        self.jetstream = JetStream(options, self.broker, self.log, self.clock)
+        self.jetstream = JetStream(options, self.broker, self.logger, self.clock)
         self.jetstream.start()
 
     async def stop(self) -> None:
@@ -78,10 +79,14 @@ class Pair:
 
     @property
     def stream(self) -> Stream:
-        return self.jetstream.streams["S"]
+        return self.account.streams["S"]
 
-    async def ask(self, handler: Callable[[JetStream, Request], Any], body: dict[str, Any]) -> Any:
-        answer = handler(self.jetstream, Request("", ["S"], b"", b"", msgspec.json.encode(body), None))
+    @property
+    def account(self) -> JetStreamAccount:
+        return self.jetstream.accounts["$G"]
+
+    async def ask(self, handler: Callable[[JetStreamAccount, Request], Any], body: dict[str, Any]) -> Any:
+        answer = handler(self.account, Request("", ["S"], b"", b"", msgspec.json.encode(body), None))
         return await answer if hasattr(answer, "__await__") else answer
 
     def wire_config(self, config: Config) -> dict[str, Any]:
@@ -221,7 +226,7 @@ def run_pair(
             await work(pair)
         finally:
             await pair.stop()
-            pair.log.close()
+            pair.logger.close()
 
     try:
         loop.run_until_complete(run())

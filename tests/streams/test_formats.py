@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from headrace.streams.formats import ZERO_TIME, format_time, parse_time
@@ -22,3 +24,23 @@ from headrace.streams.formats import ZERO_TIME, format_time, parse_time
 )
 def test_a_time_that_is_read_can_be_written(text: str, written: str) -> None:
     assert format_time(parse_time(text)) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('a"b', r'parsing time "a\"b" as "2006-01-02T15:04:05Z07:00": cannot parse "a\"b" as "2006"'),
+        (
+            "\t",
+            r'parsing time "\x09" as "2006-01-02T15:04:05Z07:00": cannot parse "\x09" as "2006"',
+        ),
+        (
+            "2020-01-01T00:00:00Z\x7fé",
+            'parsing time "2020-01-01T00:00:00Z\x7f\\xc3\\xa9": extra text: "\x7f\\xc3\\xa9"',
+        ),
+        ("2020-01-41T00:00:00Z", 'parsing time "2020-01-41T00:00:00Z": day out of range'),
+    ],
+)
+def test_a_wrong_time_is_refused_in_the_words_of_go(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        parse_time(text)

@@ -17,7 +17,7 @@ from headrace.streams import slices
 from headrace.streams.api.stream_info import count_subjects, list_deleted
 from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
-from headrace.streams.slices import Background, StuckError, in_slices, remove_in_slices
+from headrace.streams.slices import Background, Slices, StuckError
 from tests.streams.peers import ask, client_of, jetstream_server
 
 MESSAGES = 20_000
@@ -80,7 +80,7 @@ async def while_under_way(work: Awaitable[int], act: Callable[[], object]) -> in
 async def test_a_purge_takes_nothing_that_was_published_after_it(
     log: Log, request_: dict[str, str | int], goes: Callable[[int], bool]
 ) -> None:
-    removed = await while_under_way(purge(log, **request_), lambda: append(log, 10))  # type: ignore[arg-type]
+    removed = await while_under_way(purge(Slices(), log, **request_), lambda: append(log, 10))  # type: ignore[arg-type]
     kept = [seq for seq in range(1, log.last_seq + 1) if seq > MESSAGES or not goes(seq)]
     assert sequences(log) == kept
     assert removed == log.last_seq - len(kept)
@@ -88,7 +88,8 @@ async def test_a_purge_takes_nothing_that_was_published_after_it(
 
 async def test_a_purge_keeps_as_many_as_it_should_if_others_remove_messages_meanwhile(log: Log) -> None:
     await while_under_way(
-        purge(log, subject="s.3", keep=100), lambda: log.compact(min(log.first_seq + 3000, MESSAGES - 2000))
+        purge(Slices(), log, subject="s.3", keep=100),
+        lambda: log.compact(min(log.first_seq + 3000, MESSAGES - 2000)),
     )
     assert sum(seq % 10 == 4 for seq in sequences(log)) == 100
 
@@ -98,7 +99,7 @@ async def test_a_lower_limit_is_kept_at_the_end_whatever_is_published_meanwhile(
 
     async def enforce() -> int:
         before = log.count
-        await remove_in_slices(log, lambda: log.enforce(500))
+        await Slices().remove(log, lambda: log.enforce(500))
         return before
 
     await while_under_way(enforce(), lambda: append(log, 1))
@@ -150,7 +151,7 @@ async def test_a_purge_ends_whatever_is_left_of_the_stream(
         goes = matching[: max(len(matching) - keep, 0)]
         goes = [at for at in goes if not seq or at < seq]
         async with asyncio.timeout(30):
-            assert await purge(log, subject=subject, **request) == len(goes), request
+            assert await purge(Slices(), log, subject=subject, **request) == len(goes), request
         assert sequences(log) == [at for at in before if at not in goes]
 
 
@@ -163,13 +164,13 @@ async def test_work_that_makes_no_progress_ends_with_an_error() -> None:
         return False
 
     with pytest.raises(StuckError, match="at 7"):
-        await in_slices(step, place=lambda: 7)
+        await Slices().run(step, progress=lambda: 7)
     assert steps == slices.STUCK_STEPS
 
 
 async def test_work_in_the_background_that_makes_no_progress_is_given_up_and_reported() -> None:
     log, reported = Log(), list[Exception]()
-    work = Background(log, lambda: False, place=lambda: 7, on_stuck=reported.append)
+    work = Background(Slices(), log, lambda: False, progress=lambda: 7, on_stuck=reported.append)
     work.start()
     async with asyncio.timeout(30):
         await work.finished()
@@ -186,7 +187,7 @@ async def test_after_a_crash_in_the_middle_some_of_a_purge_is_done(tmp_path: Pat
         copies.append(tmp_path / f"copy{len(copies)}")
         shutil.copytree(tmp_path / "log", copies[-1])
 
-    await while_under_way(purge(log, subject="s.3"), crash)
+    await while_under_way(purge(Slices(), log, subject="s.3"), crash)
     log.close()
     lengths = []
     for copy in copies:
@@ -205,15 +206,15 @@ async def test_subjects_and_deleted_sequences_are_complete_and_in_order(log: Log
         log.append(b"many.%05d" % number, b"", b"")
     log.commit()
     log.remove_many(range(2, MESSAGES - 1000, 2))
-    assert await count_subjects(log, "many.*", 0, 20_000) == (
+    assert await count_subjects(Slices(), log, "many.*", 0, 20_000) == (
         12_000,
         {f"many.{number:05}": 1 for number in range(12_000)},
     )
-    total, page = await count_subjects(log, ">", 11_000, 900)
+    total, page = await count_subjects(Slices(), log, ">", 11_000, 900)
     assert (total, list(page)) == (12_010, [f"many.{number:05}" for number in range(11_000, 11_900)])
-    total, page = await count_subjects(log, ">", 12_005, 900)
+    total, page = await count_subjects(Slices(), log, ">", 12_005, 900)
     assert (total, list(page)) == (12_010, ["s.5", "s.6", "s.7", "s.8", "s.9"])
-    listed = await list_deleted(log)
+    listed = await list_deleted(Slices(), log)
     assert listed is not None
     assert json.loads(bytes(listed)) == list(range(2, MESSAGES - 1000, 2))
 
@@ -223,14 +224,14 @@ async def test_work_in_the_background_can_be_waited_for_and_stopped(log: Log) ->
         log.compact(MESSAGES // 2, 500)
         return log.first_seq >= MESSAGES // 2
 
-    work = Background(log, step)
+    work = Background(Slices(), log, step)
     await work.finished()  # it has not begun: nothing to wait for
     work.start()
     assert 1 < log.first_seq < MESSAGES // 2
     work.start()
     await work.finished()
     assert log.first_seq == MESSAGES // 2
-    endless = Background(log, lambda: False)
+    endless = Background(Slices(), log, lambda: False)
     endless.start()
     waiting = asyncio.ensure_future(endless.finished())
     await asyncio.sleep(0)
@@ -253,7 +254,7 @@ async def test_others_have_their_turn_between_slices() -> None:
         return turns >= 3
 
     other = asyncio.ensure_future(count())
-    await in_slices(step)
+    await Slices().run(step)
     other.cancel()
     assert steps > 3
 
@@ -266,7 +267,7 @@ async def test_a_log_that_takes_no_writes_makes_an_error_of_the_request() -> Non
         raise OSError("cannot write: no space left on device")
 
     with pytest.raises(ApiError, match="no space left"):
-        await remove_in_slices(log, fail)
+        await Slices().remove(log, fail)
 
 
 async def test_requests_about_a_stream_are_answered_in_order_while_one_is_in_slices(tmp_path: Path) -> None:
@@ -341,7 +342,7 @@ async def wait_for_messages(client: Client, messages: int) -> None:
 async def test_a_turn_serves_all_that_waits_in_line_one_step_each() -> None:
     """However much work there is, it takes no more of a turn than one piece of work alone."""
     steps: list[tuple[int, str]] = []
-    turn = 0
+    shared, turn = Slices(), 0
 
     def work(name: str, parts: int) -> Callable[[], bool]:
         left = iter(range(parts, 0, -1))
@@ -352,7 +353,7 @@ async def test_a_turn_serves_all_that_waits_in_line_one_step_each() -> None:
 
         return step
 
-    all_done = asyncio.gather(*(in_slices(work(name, 3)) for name in "abc"))
+    all_done = asyncio.gather(*(shared.run(work(name, 3)) for name in "abc"))
     while not all_done.done():
         turn += 1
         await asyncio.sleep(0)
@@ -370,7 +371,7 @@ async def test_work_whose_waiter_was_cancelled_ends() -> None:
         steps += 1
         return False
 
-    task = asyncio.create_task(in_slices(step))
+    task = asyncio.create_task(Slices().run(step))
     while steps < 3:
         await asyncio.sleep(0)
     task.cancel()

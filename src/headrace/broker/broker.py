@@ -27,7 +27,7 @@ from headrace.config.options import ANY_FREE_PORT, Options
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.errors import UsageError
-from headrace.logs import Log
+from headrace.logs import Logger
 
 FIRST_PING_SECONDS = 2.0
 WRITE_CHECKS_PER_DEADLINE = 5
@@ -38,9 +38,9 @@ LONGEST_DRAIN_PAUSE_SECONDS = 1.0
 class Broker:
     """Everything is owned by the event loop's thread."""
 
-    def __init__(self, options: Options, log: Log) -> None:
+    def __init__(self, options: Options, logger: Logger) -> None:
         self.options = options
-        self.log = log
+        self.logger = logger
         self.server_id = new_server_id()
         self.started_at = self.configured_at = time.time_ns()
         self.authenticator = Authenticator(options)
@@ -70,7 +70,7 @@ class Broker:
         self.port = options.port  # the one in use, once it listens
         self._reserved: socket.socket | None = None
         self._listener: Listener | None = None
-        self._reserve = DescriptorReserve(log)
+        self._reserve = DescriptorReserve(logger)
         self._is_lame_duck = False
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
         self._write_check: asyncio.TimerHandle | None = None
@@ -100,12 +100,12 @@ class Broker:
         with self._listening_errors():
             listening = start_listening(self._reserved, self.options.host)
         self._reserved = None
-        self._listener = Listener(listening, self._on_accept, self.log)
+        self._listener = Listener(listening, self._on_accept, self.logger)
         self.port = self._listener.address[1]
         self._announce()
         loop.add_reader(self.hub.fileno(), self.hub.poll)
         self._schedule_write_check()
-        self.log.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
+        self.logger.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
 
     @property
     def is_accepting(self) -> bool:
@@ -187,7 +187,7 @@ class Broker:
         for connection in excess:
             connection.on_violation("connections", b"")
         if excess:
-            self.log.info(f"Closed {len(excess)} connections to fall within max_connections")
+            self.logger.info(f"Closed {len(excess)} connections to fall within max_connections")
 
     # -- clients
 
@@ -206,10 +206,10 @@ class Broker:
 
     def forget(self, connection: Connection, reason: str) -> None:
         """A connection has ended."""
-        self.log.debug(f"{connection} - Client connection closed: {reason}")
+        self.logger.debug(f"{connection} - Client connection closed: {reason}")
         if reason.startswith("Slow Consumer"):
             self.slow_consumers += 1
-            self.log.info(f"{connection} - Slow Consumer Detected: {self._describe_slow(reason)}")
+            self.logger.info(f"{connection} - Slow Consumer Detected: {self._describe_slow(reason)}")
         elif reason == VIOLATIONS["stale"].close_reason:
             self.stale_connections += 1
         if self.connections.pop(connection.cid, None):
@@ -223,7 +223,7 @@ class Broker:
     def on_bug(self, error: Exception) -> None:
         """A mistake of ours outside of any connection."""
         text = "".join(traceback.format_exception(error))
-        self.log.error(f"Internal error: {text}")
+        self.logger.error(f"Internal error: {text}")
 
     # -- timers
 

@@ -25,7 +25,7 @@ from headrace.go_formats import quote
 
 if TYPE_CHECKING:
     from headrace.engine.core.outboxes import Link
-    from headrace.logs import Log
+    from headrace.logs import Logger
 
 OK = b"+OK\r\n"
 PING = b"PING\r\n"
@@ -37,7 +37,7 @@ class Surroundings(Protocol):
     """What a connection needs of the broker."""
 
     options: Options
-    log: Log
+    logger: Logger
     info: ServerInfo
     authenticator: Authenticator
     credential_checks: CredentialChecks
@@ -93,7 +93,7 @@ class Connection:
         link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
         self._await_credentials()
         server.first_ping_timers.start(self)
-        server.log.debug(f"{self} - Client connection created")
+        server.logger.debug(f"{self} - Client connection created")
 
     # -- called by the engine
 
@@ -168,7 +168,7 @@ class Connection:
             if kind == "parse":  # whatever follows the word may be a CONNECT with a typing error, and secrets
                 detail = detail.partition(b" ")[0].partition(b"{")[0]
             shown = f": {quote(detail)}" if detail and text == violation.text else ""
-            self._server.log.error(f"{self} - {text or violation.close_reason}{shown}")
+            self._server.logger.error(f"{self} - {text or violation.close_reason}{shown}")
         if text:
             self.link.send(encode_error(text))
         if violation.close_reason:
@@ -182,7 +182,7 @@ class Connection:
             text = f"MSG_PAYLOAD: [{self._traced_payload(argument)}]"
         else:
             text = f"[{b' '.join(filter(None, (operation, argument))).decode(errors='replace').rstrip()}]"
-        self._server.log.trace(f"{self} - {arrow} {text}")
+        self._server.logger.trace(f"{self} - {arrow} {text}")
 
     def _traced_payload(self, payload: bytes) -> str:
         options = self._server.options
@@ -193,7 +193,7 @@ class Connection:
 
     def on_bug(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
-        self._server.log.error(f"{self} - Internal error, closing this connection: {text}")
+        self._server.logger.error(f"{self} - Internal error, closing this connection: {text}")
 
     def on_closed(self, reason: str) -> None:
         server = self._server
@@ -287,7 +287,7 @@ class Connection:
     def _on_check_failed(self, error: BaseException) -> None:
         """A mistake of ours admits nobody."""
         text = "".join(traceback.format_exception(error))
-        self._server.log.error(f"{self} - Unexpected error in authentication: {text}")
+        self._server.logger.error(f"{self} - Unexpected error in authentication: {text}")
         if not self.link.closed:
             self.on_violation("authorization", b"")
             self.link.release()
@@ -327,7 +327,7 @@ class Connection:
 
     def _log_refusal(self) -> None:
         if self.options.user:
-            self._server.log.error(f'{self} - authentication error - User "{self.options.user}"')
+            self._server.logger.error(f'{self} - authentication error - User "{self.options.user}"')
 
     def _describe(self) -> None:
         """Log lines name the client's library and the name it gave itself."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import time
 
-from headrace.logs import Log
+from headrace.logs import Logger
 
 RESERVED_SHARE = 4  # one in four, but at most
 MOST_RESERVED = 1024
@@ -26,8 +26,8 @@ def raise_limit() -> None:
 class DescriptorReserve:
     """Tells whether a client may keep its descriptor, and complains now and then where it may not."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
         self._complained_at = -COMPLAINT_SECONDS
 
     def has_room_for(self, descriptor: int) -> bool:
@@ -39,7 +39,7 @@ class DescriptorReserve:
         now = time.monotonic()
         if now - self._complained_at > COMPLAINT_SECONDS:
             self._complained_at = now
-            self._log.error(
+            self._logger.error(
                 f"Clients are refused: the process may open {limit} files, and the last {reserved} of them"
                 " are reserved for streams. Raise the limit (ulimit -n)"
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.config.options import ANY_FREE_PORT
 from headrace.errors import UsageError
-from headrace.logs import Log
+from headrace.logs import Logger
 
 ACCEPTS_PER_TURN = 64
 BACKLOG = 4096
@@ -92,11 +92,11 @@ class Listener:
     """Hands every accepted socket to `on_accept(socket, host, port)` until it is closed."""
 
     def __init__(
-        self, listening: socket.socket, on_accept: Callable[[socket.socket, str, int], None], log: Log
+        self, listening: socket.socket, on_accept: Callable[[socket.socket, str, int], None], logger: Logger
     ) -> None:
         self._socket = listening
         self._on_accept = on_accept
-        self._log = log
+        self._logger = logger
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._complained_at = -COMPLAINT_SECONDS
@@ -123,7 +123,7 @@ class Listener:
         now = self._loop.time()
         if now - self._complained_at > COMPLAINT_SECONDS:
             self._complained_at = now
-            self._log.error(f"Cannot accept connections for now: {(error.strerror or str(error)).lower()}")
+            self._logger.error(f"Cannot accept connections for now: {(error.strerror or str(error)).lower()}")
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(BACK_OFF_SECONDS, self._resume)
 

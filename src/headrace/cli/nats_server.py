@@ -10,7 +10,7 @@ from headrace.config.load import check_configuration, load_options
 from headrace.config.options import Options, check_options
 from headrace.config.signals import send_signal
 from headrace.errors import HeadraceError
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.runner import run_server
 from headrace.server import log_settings
 
@@ -56,11 +56,11 @@ def serve(command: CommandLine) -> int:
     for warning in loaded.warnings:
         print(f"{PROGRAM}: {warning}", file=sys.stderr)
     check_options(loaded.options)
-    log = Log(log_settings(loaded.options))
+    logger = Logger(log_settings(loaded.options))
     try:
-        return run_server(loaded.options, log, reread=read_options)
+        return run_server(loaded.options, logger, reread=read_options)
     finally:
-        log.close()
+        logger.close()
 
 
 if __name__ == "__main__":

@@ -132,14 +132,14 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     check_ports(loaded.options)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    log = make_friendly_log(log_settings(loaded.options), has_file=bool(config_path))
+    logger = make_friendly_logger(log_settings(loaded.options), has_file=bool(config_path))
     front = Front()
     try:
         code = run_server(
-            loaded.options, log, reread=read_options if config_path else None, on_ready=front.open
+            loaded.options, logger, reread=read_options if config_path else None, on_ready=front.open
         )
     finally:
-        log.close()
+        logger.close()
     front.close()
     return code
 
@@ -201,10 +201,10 @@ KNOWN_LINES = (
 )
 
 
-def make_friendly_log(settings: LogSettings, *, has_file: bool) -> Any:
-    from headrace.logs import Log
+def make_friendly_logger(settings: LogSettings, *, has_file: bool) -> Any:
+    from headrace.logs import Logger
 
-    class FriendlyLog(Log):
+    class FriendlyLogger(Logger):
         """On the screen, leaves out what is there already; says plainly why the server cannot start."""
 
         def info(self, text: str) -> None:
@@ -222,7 +222,7 @@ def make_friendly_log(settings: LogSettings, *, has_file: bool) -> Any:
             self.flush()
             say(f"the server cannot start: {text}")
 
-    return FriendlyLog(settings)
+    return FriendlyLogger(settings)
 
 
 @dataclass

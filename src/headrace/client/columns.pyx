@@ -178,18 +178,12 @@ cdef class Columns:
                             or self.credit <= self.low_credit or self.size() >= self.batch_bytes):
                         status = ENOUGH
                         break
-            if status == READY:
-                event = frames.event()
-                frames.advance()
-                return event
-            if status == ENOUGH or status == WAITED:
-                return None
             if status == INTERRUPTED:
                 PyErr_CheckSignals()
                 continue
             if status == GARBLED and self.complaint != NULL:
                 raise BadFrame(f"{self.complaint.decode()}: {frames.event()!r}")
-            raise frames.trouble(status)
+            return frames.result(status)
 
     def take(self):
         """The rows so far, as (rows, header count, buffers); the next ones start a new batch.

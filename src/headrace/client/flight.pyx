@@ -178,16 +178,10 @@ cdef class Flight:
                     if status != UNFINISHED:
                         break
             self.forget_settled()
-            if status == READY:
-                event = frames.event()
-                frames.advance()
-                return event
-            if status == ENOUGH or status == WAITED:
-                return None
             if status == INTERRUPTED:
                 PyErr_CheckSignals()
                 continue
-            raise frames.trouble(status)
+            return frames.result(status)
 
     cdef object forget_settled(self):
         cdef Outgoing oldest

@@ -74,6 +74,8 @@ cdef class Frames:
     cdef Status write(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept nogil
     cdef Status wait(self, short events, int64_t deadline) noexcept nogil
     cdef object event(self)
+    cdef object result(self, Status status)
+    cdef object result(self, Status status)
     cdef object trouble(self, Status status)
 
 cdef int64_t deadline_after(double seconds) noexcept nogil

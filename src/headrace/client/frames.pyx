@@ -100,7 +100,7 @@ cdef class Frames:
         self.end += length
 
     def next(self, double timeout):
-        """The next frame, or None when there is none within so many seconds.
+        """The next frame, or None when there is none within `timeout` seconds.
 
         Raises BadFrame, and ConnectionEnded when the connection is over.
         """
@@ -117,16 +117,10 @@ cdef class Frames:
                         status = self.wait(POLLIN, deadline)
                     if status != READY:
                         break
-            if status == READY:
-                event = self.event()
-                self.advance()
-                return event
-            if status == WAITED:
-                return None
             if status == INTERRUPTED:
                 PyErr_CheckSignals()
                 continue
-            raise self.trouble(status)
+            return self.result(status)
 
     # Parsing
 
@@ -309,6 +303,16 @@ cdef class Frames:
         if frame.sid < 0:
             event.payload = event.payload.strip()
         return event
+
+    cdef object result(self, Status status):
+        """What a reader returns that has ended with this status: the frame, or None. Raises its exception."""
+        if status == READY:
+            event = self.event()
+            self.advance()
+            return event
+        if status == ENOUGH or status == WAITED:
+            return None
+        raise self.trouble(status)
 
     cdef object trouble(self, Status status):
         """The exception that a status stands for."""

@@ -15,6 +15,7 @@ from headrace.monitor.query import Query, decode_bool
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
     from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 FLAGS = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only", "details")
 NOT_READY = "failed to be ready for connections after 1ms: server"
@@ -46,10 +47,10 @@ HEALTHY = Diagnosis()
 
 def answer_healthz(context: Context, query: Query) -> Answer:
     context.request_counts["/healthz"] += 1
-    log = context.broker.log
+    logger = context.broker.logger
     flags = {name: decode_bool(query, name) for name in FLAGS}
     if flags["js-enabled"]:
-        log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
+        logger.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
     diagnosis = examine(context, query, flags)
     problems = diagnosis.problems
     if not problems:
@@ -57,10 +58,10 @@ def answer_healthz(context: Context, query: Query) -> Answer:
     document: dict[str, Any]
     if flags["details"]:
         document = {"status": "error", "errors": problems}
-        log.warn(f"Healthcheck failed: {len(problems)} errors")
+        logger.warn(f"Healthcheck failed: {len(problems)} errors")
     else:
         document = {"status": diagnosis.word, "error": problems[0].error}
-        log.warn(f"Healthcheck failed: {quote(problems[0].error)}")
+        logger.warn(f"Healthcheck failed: {quote(problems[0].error)}")
     return Answer([encode_value(document)], status=diagnosis.status)
 
 
@@ -94,14 +95,18 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
-    """What was asked for by name and is not there."""
+    """The account, stream or consumer that was asked for and does not exist."""
     account, name, consumer = asked.account, asked.stream, asked.consumer
-    if account and (account != jetstream.account.name or not stored_streams(jetstream)):
+    if not account:
+        return None
+    found = jetstream.accounts.get(account)
+    stored = stored_streams(found) if found else set()
+    if found is None or not stored:
         return Problem("ACCOUNT", account, error=f"JetStream account {quote(account)} not found")
-    if name and name not in stored_streams(jetstream):
+    if name and name not in stored:
         error = f"JetStream stream {quote(name)} not found on account {quote(account)}"
         return Problem("STREAM", account, name, error=error)
-    stream = jetstream.streams.get(name)
+    stream = found.streams.get(name)
     if consumer and stream and consumer not in stream.consumers:
         error = (
             f"JetStream consumer {quote(consumer)} not found for stream {quote(name)} "
@@ -112,26 +117,26 @@ def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
 
 
 def find_problems(jetstream: JetStream, asked: Asked) -> list[Problem]:
-    """Streams that lie on the disk but could not be recovered, and those that something is wrong with."""
-    problems = []
-    account = jetstream.account.name
-    for name in sorted(stored_streams(jetstream)):
-        stream = jetstream.streams.get(name)
-        where = f"JetStream stream '{account} > {name}'"
-        if asked.stream not in ("", name):
-            continue
-        if stream is None:
-            problems.append(Problem("STREAM", account, name, error=f"{where} could not be recovered"))
-        else:
-            problems += [
-                Problem("STREAM", account, name, error=f"{where} {trouble}")
-                for trouble in troubles(stream.log)
-            ]
-    return problems
+    """Streams on disk that could not be recovered, and streams with problems."""
+    return [
+        problem
+        for account in jetstream.accounts.values()
+        if asked.account in ("", account.name)
+        for name in sorted(stored_streams(account))
+        if asked.stream in ("", name)
+        for problem in examine_stream(account, name)
+    ]
+
+
+def examine_stream(account: JetStreamAccount, name: str) -> list[Problem]:
+    stream = account.streams.get(name)
+    found = ["could not be recovered"] if stream is None else troubles(stream.log)
+    where = f"JetStream stream '{account.name} > {name}'"
+    return [Problem("STREAM", account.name, name, error=f"{where} {trouble}") for trouble in found]
 
 
 def troubles(log: Log) -> list[str]:
-    """What is wrong with a stream's files: all of it is said in the server's log, too."""
+    """What is wrong with a stream's files; the server's log has all of it, too."""
     found = []
     if log.failure:
         found.append(f"write error: {log.failure}")
@@ -144,10 +149,10 @@ def troubles(log: Log) -> list[str]:
     return found
 
 
-def stored_streams(jetstream: JetStream) -> set[str]:
+def stored_streams(account: JetStreamAccount) -> set[str]:
     """The names of streams that are running or have a directory."""
     try:
-        names = os.listdir(jetstream.directory)
+        names = os.listdir(account.directory)
     except OSError:
         names = []
-    return {name for name in names if not name.startswith(".")} | set(jetstream.streams)
+    return {name for name in names if not name.startswith(".")} | set(account.streams)

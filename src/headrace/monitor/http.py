@@ -22,7 +22,7 @@ from http import HTTPStatus
 
 import h11
 
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.monitor.endpoint import JSON, TEXT, Answer, answer_text
 from headrace.monitor.turns import Turns
 
@@ -46,14 +46,14 @@ class HttpServer:
     The bounds are attributes, so that an owner can choose others before it starts the server.
     """
 
-    def __init__(self, handle: Callable[[str], Answer], log: Log) -> None:
+    def __init__(self, handle: Callable[[str], Answer], logger: Logger) -> None:
         self.max_connections = MAX_CONNECTIONS
         self.head_seconds = HEAD_SECONDS
         self.idle_seconds = IDLE_SECONDS
         self.write_seconds = WRITE_SECONDS
         self.turns = Turns()
         self._handle = handle
-        self._log = log
+        self._logger = logger
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -91,7 +91,7 @@ class HttpServer:
             writer.transport.abort()  # the server stops; a task that ends well is what asyncio expects here
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            self._log.error(f"monitoring: Internal error, closing this connection: {text}")
+            self._logger.error(f"monitoring: Internal error, closing this connection: {text}")
             writer.transport.abort()
         finally:
             self._tasks.discard(task)
@@ -121,7 +121,7 @@ class HttpServer:
             return self._handle(target)
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            self._log.error(f"monitoring: Internal error in {target.partition('?')[0]}: {text}")
+            self._logger.error(f"monitoring: Internal error in {target.partition('?')[0]}: {text}")
             return answer_status(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 

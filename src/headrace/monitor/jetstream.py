@@ -1,4 +1,4 @@
-"""What /varz, /jsz and /healthz tell about JetStream: its settings, its limits and what it holds."""
+"""What /varz and /jsz report about JetStream: its settings, its limits and how much it stores."""
 
 from __future__ import annotations
 
@@ -62,23 +62,18 @@ def describe_limits(options: Options) -> dict[str, Any]:
 
 
 def describe_stats(jetstream: JetStream) -> dict[str, Any]:
+    """The sums over all accounts."""
+    accounts = jetstream.accounts.values()
     return {
-        "memory": used_bytes(jetstream, "memory"),
-        "storage": used_bytes(jetstream, "file"),
-        "reserved_memory": reserved_bytes(jetstream, "memory"),
-        "reserved_storage": reserved_bytes(jetstream, "file"),
-        "accounts": int(jetstream.account.is_enabled),
+        "memory": sum(account.resources.used("memory") for account in accounts),
+        "storage": sum(account.resources.used("file") for account in accounts),
+        "reserved_memory": jetstream.resources.reserved("memory"),
+        "reserved_storage": jetstream.resources.reserved("file"),
+        "accounts": sum(account.is_enabled for account in accounts),
         "ha_assets": 0,
-        "api": {"level": API_LEVEL, "total": jetstream.api_total, "errors": jetstream.api_errors},
+        "api": {
+            "level": API_LEVEL,
+            "total": sum(account.api_total for account in accounts),
+            "errors": sum(account.api_errors for account in accounts),
+        },
     }
-
-
-def used_bytes(jetstream: JetStream, storage: str) -> int:
-    return sum(one.log.byte_count for one in jetstream.streams.values() if one.config.storage == storage)
-
-
-def reserved_bytes(jetstream: JetStream, storage: str) -> int:
-    """What the limits of streams add up to; a stream without a limit reserves nothing."""
-    return sum(
-        max(one.config.max_bytes, 0) for one in jetstream.streams.values() if one.config.storage == storage
-    )

@@ -16,13 +16,12 @@ from headrace.monitor.jetstream import (
     describe_config,
     describe_limits,
     describe_stats,
-    used_bytes,
 )
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
 from headrace.monitor.subscriptions import DEFAULT_LIST_SIZE
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
     from headrace.streams.stream import Stream
 
 UNSIGNED = 2**64  # nats-server prints -1, for no limit, as an unsigned number here
@@ -54,16 +53,15 @@ def answer_jsz(context: Context, query: Query) -> Answer:
         return answer_document(
             NO_STATS | document | {"disabled": True, "config": NO_CONFIG} | _count([], asked) | {"total": 0}
         )
+    enabled = [account for account in jetstream.accounts.values() if account.is_enabled]
     document |= {
         "config": describe_config(jetstream.options),
         "limits": describe_limits(jetstream.options),
-        **_count(list(jetstream.streams.values()), asked),
+        **_count([stream for account in enabled for stream in account.streams.values()], asked),
     }
-    if is_account_wanted(asked, jetstream):
-        document["account_details"] = [describe_account(context, jetstream, asked)]
-    return answer_document(
-        describe_stats(jetstream) | document | {"total": int(jetstream.account.is_enabled)}
-    )
+    if wanted := select_accounts(enabled, asked):
+        document["account_details"] = [describe_account(context, account, asked) for account in wanted]
+    return answer_document(describe_stats(jetstream) | document | {"total": len(enabled)})
 
 
 def read_query(query: Query) -> Asked:
@@ -91,13 +89,13 @@ def read_query(query: Query) -> Asked:
     )
 
 
-def is_account_wanted(asked: Asked, jetstream: JetStream) -> bool:
-    """There is one account. It is on the first page, and a negative limit is none."""
-    if not jetstream.account.is_enabled:
-        return False
-    if asked.account == jetstream.account.name:
-        return True
-    return asked.accounts and (asked.limit < 0 or asked.offset == 0)
+def select_accounts(accounts: list[JetStreamAccount], asked: Asked) -> list[JetStreamAccount]:
+    """The one that was asked for, or a page of all; a negative limit means all on one page."""
+    if named := [account for account in accounts if account.name == asked.account]:
+        return named
+    if not asked.accounts:
+        return []
+    return accounts if asked.limit < 0 else accounts[asked.offset : asked.offset + asked.limit]
 
 
 def _count(streams: list[Stream], asked: Asked) -> dict[str, int]:
@@ -113,22 +111,22 @@ def _count(streams: list[Stream], asked: Asked) -> dict[str, int]:
     return counted
 
 
-def describe_account(context: Context, jetstream: JetStream, asked: Asked) -> dict[str, Any]:
-    account = jetstream.account
+def describe_account(context: Context, account: JetStreamAccount, asked: Asked) -> dict[str, Any]:
+    resources = account.resources
     described: dict[str, Any] = {
         "name": account.name,
         "id": account.name,
-        "memory": used_bytes(jetstream, "memory"),
-        "storage": used_bytes(jetstream, "file"),
-        "reserved_memory": account.limits.max_memory % UNSIGNED,
-        "reserved_storage": account.limits.max_storage % UNSIGNED,
+        "memory": resources.used("memory"),
+        "storage": resources.used("file"),
+        "reserved_memory": resources.limits.max_memory % UNSIGNED,
+        "reserved_storage": resources.limits.max_storage % UNSIGNED,
         "accounts": 0,
         "ha_assets": 0,
-        "api": {"level": 0, "total": jetstream.api_total, "errors": jetstream.api_errors},
+        "api": {"level": 0, "total": account.api_total, "errors": account.api_errors},
     }
-    if asked.streams and jetstream.streams:
+    if asked.streams and account.streams:
         leader = context.broker.info.server_name
-        streams = list(jetstream.streams.values())  # a copy: they come and go while the answer is sent
+        streams = list(account.streams.values())  # a copy: they come and go while the answer is sent
         described["stream_detail"] = (describe_stream(stream, leader, asked) for stream in streams)
     return described
 

@@ -53,7 +53,7 @@ class Monitor:
         )
         prefix = base_path.rstrip("/")
         self._routes = {(prefix + path).rstrip("/") or "/": route for path, route in ROUTES.items()}
-        self.http = HttpServer(self.handle, broker.log)
+        self.http = HttpServer(self.handle, broker.logger)
 
     @property
     def address(self) -> str:
@@ -75,7 +75,7 @@ class Monitor:
                 hint=error.hint.replace("-p", "-m"),
             ) from None
         self.port = listening.getsockname()[1]
-        self.broker.log.info(f"Starting http monitor on {self.address}")
+        self.broker.logger.info(f"Starting http monitor on {self.address}")
         await self.http.start(listening)
 
     async def stop(self) -> None:

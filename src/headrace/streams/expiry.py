@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from headrace.engine.store.log import Log
 from headrace.go_formats import NANOSECONDS
-from headrace.streams.slices import STEP_RECORDS, Background, StuckError
+from headrace.streams.slices import STEP_RECORDS, Background, Slices, StuckError
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 3600.0
@@ -24,6 +24,7 @@ class Expiry:
 
     def __init__(
         self,
+        slices: Slices,
         log: Log,
         now: Callable[[], int],
         on_removed: Callable[[], object],
@@ -34,9 +35,11 @@ class Expiry:
         self._on_removed = on_removed
         self._max_age = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._removing = Background(log, self._remove, place=lambda: self._place, on_stuck=on_stuck)
+        self._removing = Background(
+            slices, log, self._remove, progress=lambda: self._next_seq, on_stuck=on_stuck
+        )
         self._oldest_allowed = 0
-        self._place = 0  # where it goes on with removing; 0: at the head
+        self._next_seq = 0  # where removing continues; 0: at the first message
 
     def configure(self, max_age: int) -> None:
         """Nanoseconds; 0: messages do not age. What is too old goes at once."""
@@ -52,7 +55,7 @@ class Expiry:
 
     def stop(self) -> None:
         self._removing.stop()
-        self._place = 0
+        self._next_seq = 0
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -79,10 +82,10 @@ class Expiry:
 
     def _remove(self) -> bool:
         """Some of them; whether that was all."""
-        self._place = self._log.expire(self._oldest_allowed, self._place, STEP_RECORDS)
+        self._next_seq = self._log.expire(self._oldest_allowed, self._next_seq, STEP_RECORDS)
         self._log.when_committed(self._on_written)
         self._on_removed()
-        return not self._place
+        return not self._next_seq
 
     def _on_written(self, failure: str | None) -> None:
         if failure:  # what could not be removed on disk is there again

@@ -6,13 +6,12 @@ in the year 1, means "never" and is 0 here.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from datetime import UTC, datetime, timedelta, timezone
 
 from headrace import go_formats
-from headrace.go_formats import EPOCH, FIRST_TIME, NANOSECONDS, format_fraction
+from headrace.go_formats import EPOCH, FIRST_TIME, NANOSECONDS, format_fraction, quote_ascii
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
@@ -70,12 +69,12 @@ def _parse(text: str) -> int:
         ("second", second, 0, 59),
     ):
         if not lowest <= number <= highest:
-            raise ValueError(f"parsing time {_quote(text)}: {name} out of range")
+            raise ValueError(f"parsing time {quote_ascii(text)}: {name} out of range")
     try:
         zone = UTC if offset == "Z" else timezone(_offset(offset))
         moment = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=zone)
     except ValueError:
-        raise ValueError(f"parsing time {_quote(text)}: day out of range") from None
+        raise ValueError(f"parsing time {quote_ascii(text)}: day out of range") from None
     seconds = round((moment - EPOCH).total_seconds())
     return seconds * NANOSECONDS + _nanoseconds(fraction)
 
@@ -111,11 +110,7 @@ def _explain(text: str) -> str:
     for pattern, layout in TIME_PARTS:
         match = re.match(pattern, rest, re.ASCII)
         if not match:
-            return f'parsing time {_quote(text)} as "{LAYOUT}": cannot parse {_quote(rest)} as "{layout}"'
+            whole, part = quote_ascii(text), quote_ascii(rest)
+            return f'parsing time {whole} as "{LAYOUT}": cannot parse {part} as "{layout}"'
         rest = rest[match.end() :]
-    return f"parsing time {_quote(text)}: extra text: {_quote(rest)}"
-
-
-def _quote(text: str) -> str:
-    """The time package of Go has a way of its own, which is not %q."""
-    return json.dumps(text, ensure_ascii=False)
+    return f"parsing time {quote_ascii(text)}: extra text: {quote_ascii(rest)}"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Log
-from headrace.streams.slices import STEP_RECORDS, remove_in_slices
+from headrace.streams.slices import STEP_RECORDS, Slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
 UNLIMITED = 2**64 - 1
 
 
-async def purge(log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+async def purge(slices: Slices, log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
     """Remove messages that match `subject` and are below `seq`, but `keep` the newest ones. How many.
 
     Raises ApiError if that cannot be written. What was removed last is not on disk yet.
@@ -24,15 +24,15 @@ async def purge(log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> 
     if subject in ("", FULL_WILDCARD):
         if not keep and not seq:
             return log.purge()
-        return await compact(log, seq or log.seq_from_end(keep))
+        return await compact(slices, log, seq or log.seq_from_end(keep))
     filter_ = Filter((encode(subject),))
     last = min(seq - 1, log.last_seq) if seq else log.last_seq
     if not keep:
-        return await _remove_matching(log, filter_, last)
-    return await _keep_newest(log, filter_, last, keep)
+        return await _remove_matching(slices, log, filter_, last)
+    return await _keep_newest(slices, log, filter_, last, keep)
 
 
-async def compact(log: Log, seq: int) -> int:
+async def compact(slices: Slices, log: Log, seq: int) -> int:
     """Remove everything below a sequence, which may be beyond the end: then the next message gets it."""
     if seq > log.last_seq:
         removed = log.purge()
@@ -46,11 +46,11 @@ async def compact(log: Log, seq: int) -> int:
         removed += log.compact(seq, STEP_RECORDS)
         return log.first_seq >= seq or not log.count
 
-    await remove_in_slices(log, step, place=lambda: log.first_seq)
+    await slices.remove(log, step, progress=lambda: log.first_seq)
     return removed
 
 
-async def _remove_matching(log: Log, filter_: Filter, last: int) -> int:
+async def _remove_matching(slices: Slices, log: Log, filter_: Filter, last: int) -> int:
     removed, seq = 0, log.first_seq
 
     def step() -> bool:
@@ -59,11 +59,11 @@ async def _remove_matching(log: Log, filter_: Filter, last: int) -> int:
         removed += some
         return seq > last
 
-    await remove_in_slices(log, step, place=lambda: seq)
+    await slices.remove(log, step, progress=lambda: seq)
     return removed
 
 
-async def _keep_newest(log: Log, filter_: Filter, last: int, keep: int) -> int:
+async def _keep_newest(slices: Slices, log: Log, filter_: Filter, last: int, keep: int) -> int:
     removed, seq = 0, log.first_seq
     newest = log.last_seq
     most = log.count_from(log.first_seq, filter_) - keep
@@ -81,5 +81,5 @@ async def _keep_newest(log: Log, filter_: Filter, last: int, keep: int) -> int:
         gone = log.last_seq - log.count
         return seq > last
 
-    await remove_in_slices(log, step, place=lambda: seq)
+    await slices.remove(log, step, progress=lambda: seq)
     return removed

@@ -1,20 +1,20 @@
-"""Work on a large stream, a slice at a time: no request may keep everybody else waiting.
+"""Work on a large stream, one slice at a time, so that no request keeps all other clients waiting.
 
-The event loop's thread owns the streams, so whoever goes through a million messages in one piece holds up
-every client. Such work is cut into steps of a few thousand records. All that is under way, for whatever
-stream or request, waits in one line: a turn of the loop takes steps from it for about two milliseconds, one
-of each in turn. The rules that keep this correct are few:
+The event loop's thread owns the streams: a loop over a million messages in one go would stall every client.
+Such work is split into steps of a few thousand records. The steps of all streams and requests share one
+queue: each turn of the event loop runs steps from it, round robin, for about two milliseconds. These rules
+keep it correct:
 
-- A step leaves the stream as consistent as any publish does. Nothing but sequences is carried from one step
-  to the next: each looks at what is there by then.
-- What a request concerns is fixed when it begins: a purge takes nothing that was published after it.
-- Requests about one stream are handled one after another (the line in api/dispatch.py), so two purges, or a
-  purge and an update, never mix; the answer comes when all is done and on disk. Publishes, deliveries,
-  acknowledgements and ages go on in between: they are single steps themselves.
-- Every removal is a record of the log, so a crash in between leaves some of it done, and nobody was told
-  that it is.
-- Work that gets nowhere would keep its stream busy for ever, and nobody would know. Where the caller can
-  say how far it is (`place`), a thousand steps on the spot are an error: the request is answered with it.
+- A step leaves the stream as consistent as a publish does. Only sequences are carried from one step to the
+  next: each step looks at what is there by then.
+- The scope of a request is fixed when it begins: a purge removes nothing that was published after it.
+- Requests about one stream are handled one after another (the queue in api/dispatch.py), so two purges, or a
+  purge and an update, never mix; the response is sent when all is done and on disk. Publishes, deliveries,
+  acknowledgements and expiry continue in between: each of them is a single step.
+- Every removal is a record of the log, so a crash in between leaves some of them done, and nobody has been
+  told that all are.
+- Work that makes no progress would keep its stream busy for ever, unnoticed. Where the caller can say how
+  far it is (`progress`), a thousand steps without any are an error, and the request is answered with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from headrace.streams.errors import api_error, store_error
 
@@ -40,58 +39,107 @@ STUCK_STEPS = 1000
 
 
 Step = Callable[[], bool]
-"""Does a part, and says whether that was the last."""
+"""Does a part of the work, and returns whether that was the last."""
+Progress = Callable[[], object]
+"""How far the work is: any value that changes when it advances."""
 _END = object()
 
 
 def steps_of(work: Iterator[object]) -> Step:
-    """Each goes on to the next `yield`."""
+    """Each step runs to the next `yield`."""
     return lambda: next(work, _END) is _END
 
 
 class StuckError(RuntimeError):
-    """A mistake of ours: the work would never have ended."""
+    """A bug: the work would never have ended."""
 
 
 class Watchdog:
-    """Looks at how far the work is after every step. Raises StuckError if it has stopped moving."""
+    """Checks after every step how far the work is. Raises StuckError if it makes no progress."""
 
-    def __init__(self, place: Callable[[], object] | None) -> None:
-        self._place = place
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
         self._last: object = None
         self._steps = 0
 
     def check(self) -> None:
-        if self._place is None:
+        if self._progress is None:
             return
-        place = self._place()
-        if place != self._last:
-            self._last, self._steps = place, 0
+        progress = self._progress()
+        if progress != self._last:
+            self._last, self._steps = progress, 0
         self._steps += 1
         if self._steps >= STUCK_STEPS:
-            raise StuckError(f"no progress in {STUCK_STEPS} steps at {place}")
+            raise StuckError(f"no progress in {STUCK_STEPS} steps at {progress}")
 
 
-class Line:
-    """The steps that are under way in one event loop."""
+class Slices:
+    """The work of one JetStream that is in progress."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._steps: deque[Step] = deque()
-        self._until: float | None = None  # when this turn has had its share; None if it has not begun
+        self._until: float | None = None  # the end of this turn; None if no turn has begun
         self._is_running = False
 
     def add(self, step: Step) -> None:
-        """Call it, again and again, until all is done; at once, if there is time left in this turn."""
+        """Call `step` until it says that all is done; the first time now, if this turn has time left.
+
+        A step must not raise.
+        """
         self._steps.append(step)
         if not self._is_running:
             self._run()
+
+    async def run(self, step: Step, *, progress: Progress | None = None) -> None:
+        """Have all of it done, and wait for that. Raises StuckError if `progress` stays the same."""
+        watchdog = Watchdog(progress)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def step_until_done() -> bool:
+            if done.done():  # the caller was cancelled
+                return True
+            try:
+                is_done = step()
+                if not is_done:
+                    watchdog.check()
+            except Exception as error:
+                done.set_exception(error)
+                return True
+            if is_done:
+                done.set_result(None)
+            return is_done
+
+        self.add(step_until_done)
+        await done
+
+    async def remove(self, log: Log, step: Step, *, progress: Progress | None = None) -> None:
+        """The same for a step that removes messages; removals are committed on the way.
+
+        Raises ApiError if the disk fails in the meantime; removals that could not be written are undone.
+        """
+        failures: list[str] = []
+
+        def note(failure: str | None) -> None:
+            if failure:
+                failures.append(failure)
+
+        def step_and_commit() -> bool:
+            is_done = step()
+            log.when_committed(note)
+            return is_done or bool(failures)
+
+        try:
+            await self.run(step_and_commit, progress=progress)
+        except OSError as error:  # the log accepts no more writes
+            raise store_error(error) from None
+        if failures:
+            raise api_error("stream_store_failed", err=failures[0])
 
     def _run(self) -> None:
         is_first = self._until is None
         if self._until is None:
             self._until = time.monotonic() + SLICE_SECONDS
-            self._loop.call_soon(self._begin_turn)
+            asyncio.get_running_loop().call_soon(self._begin_turn)
         self._is_running = True
         try:
             while self._steps and (is_first or time.monotonic() < self._until):
@@ -108,104 +156,48 @@ class Line:
             self._run()
 
 
-_lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
-
-
-def wait_in_line(step: Step) -> None:
-    """Have all of it done, in turn with everything else. What the step raises is a bug."""
-    loop = asyncio.get_running_loop()
-    if loop not in _lines:
-        _lines[loop] = Line(loop)
-    _lines[loop].add(step)
-
-
-async def in_slices(step: Step, *, place: Callable[[], object] | None = None) -> None:
-    """Have all of it done, and wait for it. Raises StuckError if `place` stays the same."""
-    watchdog = Watchdog(place)
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def step_until_done() -> bool:
-        if done.done():  # whoever waited was cancelled
-            return True
-        try:
-            is_done = step()
-            if not is_done:
-                watchdog.check()
-        except Exception as error:
-            done.set_exception(error)
-            return True
-        if is_done:
-            done.set_result(None)
-        return is_done
-
-    wait_in_line(step_until_done)
-    await done
-
-
-async def remove_in_slices(log: Log, step: Step, *, place: Callable[[], object] | None = None) -> None:
-    """The same for a step that removes messages; what is removed is committed as it goes.
-
-    Raises ApiError if the disk fails meanwhile: what could not be written is there again.
-    """
-    failures: list[str] = []
-
-    def note(failure: str | None) -> None:
-        if failure:
-            failures.append(failure)
-
-    def step_and_commit() -> bool:
-        is_done = step()
-        log.when_committed(note)
-        return is_done or bool(failures)
-
-    try:
-        await in_slices(step_and_commit, place=place)
-    except OSError as error:  # of a log that takes no more writes
-        raise store_error(error) from None
-    if failures:
-        raise api_error("stream_store_failed", err=failures[0])
-
-
 class Background:
-    """Work in slices that goes on by itself.
+    """Work in slices that nobody has to wait for.
 
-    `step` removes a part and says whether that was all. What is removed is committed as it goes. If the log
-    cannot be read or written at present, whoever waits is let go, and it is tried again a second later. If
-    `place` shows that it gets nowhere, it is given up and `on_stuck` is called.
+    `step` removes some messages and returns whether those were all. Removals are committed on the way. If the
+    log cannot be read or written at present, `finished` returns, and the work is tried again a second later.
+    If `progress` stays the same, the work is abandoned and `on_stuck` is called.
     """
 
     def __init__(
         self,
+        slices: Slices,
         log: Log,
         step: Step,
         *,
-        place: Callable[[], object] | None = None,
+        progress: Progress | None = None,
         on_stuck: Callable[[StuckError], object] | None = None,
     ) -> None:
+        self._slices = slices
         self._log = log
         self._step = step
-        self._place = place
+        self._progress = progress
         self._on_stuck = on_stuck
-        self._watchdog = Watchdog(place)
-        self._under_way: object = None  # another one for each time that it is started
+        self._watchdog = Watchdog(progress)
+        self._in_progress: object = None  # a new object for each start
         self._retry: asyncio.TimerHandle | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def start(self) -> None:
-        """Unless it is under way."""
-        if self._under_way is None:
+        """Start it unless it is in progress."""
+        if self._in_progress is None:
             self._cancel_retry()
-            self._watchdog = Watchdog(self._place)
-            this = self._under_way = object()
-            wait_in_line(lambda: self._under_way is not this or self._run())
+            self._watchdog = Watchdog(self._progress)
+            this = self._in_progress = object()
+            self._slices.add(lambda: self._in_progress is not this or self._run())
 
     def stop(self) -> None:
         self._cancel_retry()
         self._end()
 
     async def finished(self) -> None:
-        """Wait until there is nothing left to do, or nothing that can be done at present."""
-        if self._under_way is not None:
+        """Wait until there is nothing left to do, or nothing more can be done at present."""
+        if self._in_progress is not None:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(done)
             await done
@@ -235,7 +227,7 @@ class Background:
             self._retry = None
 
     def _end(self) -> None:
-        self._under_way = None
+        self._in_progress = None
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             if not done.done():

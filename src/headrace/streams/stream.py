@@ -27,7 +27,7 @@ from headrace.streams.api.stream_info import ClusterInfo, StreamInfo, StreamStat
 from headrace.streams.api_levels import with_server_metadata
 from headrace.streams.config import StreamConfig
 from headrace.streams.consumers.consumer import Consumer
-from headrace.streams.consumers.removed_messages import Vanished
+from headrace.streams.consumers.removed_messages import RemovedMessages
 from headrace.streams.errors import api_error
 from headrace.streams.expiry import Expiry
 from headrace.streams.files import MESSAGES
@@ -37,20 +37,11 @@ from headrace.streams.ingest.decisions import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import (
-    STEP_RECORDS,
-    Background,
-    Step,
-    StuckError,
-    in_slices,
-    remove_in_slices,
-    steps_of,
-    wait_in_line,
-)
+from headrace.streams.slices import STEP_RECORDS, Background, Step, StuckError, steps_of
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 ERASE_SECONDS = 2.0
 """Between two tries to overwrite the text of a deleted message."""
@@ -63,9 +54,10 @@ class Stream:
     """`directory` is None for a stream in memory. `open`, then `start`; `stop` keeps what is on disk."""
 
     def __init__(
-        self, jetstream: JetStream, config: StreamConfig, created: int, directory: str | None
+        self, account: JetStreamAccount, config: StreamConfig, created: int, directory: str | None
     ) -> None:
-        self.jetstream = jetstream
+        self.account = account
+        self.jetstream = jetstream = account.jetstream
         self.name = config.name
         self.config = config
         self.created = created
@@ -78,24 +70,27 @@ class Stream:
             compression=config.compression,
         )
         self.log.on_warning = self._warn
-        self.sink: StreamSink = StreamSink(jetstream.hub, jetstream.interest, self.log, self)
+        self.sink: StreamSink = StreamSink(jetstream.hub, account.interest, self.log, self)
         self.ingest = Ingest(self)
         self._acknowledged: deque[int] = deque()
         self._erasing: asyncio.TimerHandle | None = None
         self._retention = Retention(self.log, self.consumers)
-        self._removing_acknowledged = Background(self.log, self._remove_acknowledged)
+        self._slices = slices = jetstream.slices
+        self._removing_acknowledged = Background(slices, self.log, self._remove_acknowledged)
         self._removing_unneeded = Background(
+            slices,
             self.log,
             self._remove_unneeded,
-            place=lambda: self._retention.checked_seq,
+            progress=lambda: self._retention.checked_seq,
             on_stuck=self._on_stuck,
         )
-        self._vanished = Vanished(self.log, self.consumers)
-        self._expiry = Expiry(self.log, jetstream.now, self.on_removed, self._on_stuck)
+        self._removed_messages = RemovedMessages(slices, self.log, self.consumers)
+        self._expiry = Expiry(slices, self.log, jetstream.now, self.on_removed, self._on_stuck)
         self._direct_get = DirectGet(
             self.name,
             self.log,
-            jetstream.client,
+            slices,
+            account.client,
             jetstream.options.max_pending,
             when_current=self.ingest.when_current,
         )
@@ -131,7 +126,7 @@ class Stream:
         self.sink.unsubscribe_all()
         self._direct_get.serve(set())
         self._expiry.stop()
-        self._vanished.stop()
+        self._removed_messages.stop()
         if self._erasing is not None:
             self._erasing.cancel()
         for work in (self._removing_acknowledged, self._removing_unneeded):
@@ -161,7 +156,7 @@ class Stream:
 
     async def keep_limits(self) -> None:
         """Remove what the configuration no longer allows. Raises ApiError if that cannot be written."""
-        await remove_in_slices(self.log, partial(self.log.enforce, STEP_RECORDS))
+        await self._slices.remove(self.log, partial(self.log.enforce, STEP_RECORDS))
         self.on_removed()
         self._removing_unneeded.start()
         await self.settled()
@@ -184,11 +179,11 @@ class Stream:
         )
 
     def _warn(self, line: str) -> None:
-        self.jetstream.log.warn(f"Stream {self.name!r}: {line}")
+        self.jetstream.logger.warn(f"Stream {self.name!r}: {line}")
 
     def _on_stuck(self, error: StuckError) -> None:
         """Messages that were to go stay; whoever operates the server must hear of it."""
-        self.jetstream.log.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
+        self.jetstream.logger.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
 
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain
@@ -233,14 +228,14 @@ class Stream:
         """A message is not on disk: its publisher must not believe it."""
         error = api_error("stream_store_failed", err=failure)
         answer = {"error": error.body, "stream": self.name, "seq": 0}
-        self.jetstream.client.publish(reply, msgspec.json.encode(answer))
+        self.account.client.publish(reply, msgspec.json.encode(answer))
 
     def after_commit(self) -> None:
         self.ingest.after_commit()
         if self._retention.has_unchecked:
             self._removing_unneeded.start()
         self._expiry.arm()
-        self._vanished.notice()
+        self._removed_messages.notice()
         self.wake_consumers()
 
     def wake_consumers(self) -> None:
@@ -279,14 +274,14 @@ class Stream:
 
     def on_removed(self) -> None:
         """Messages went by limits, age or a delete."""
-        self._vanished.notice()
+        self._removed_messages.notice()
 
     def on_purged(self) -> None:
         """Messages were removed from below, by a rollup."""
         self.later(self._tell_of_purge)
 
     def _tell_of_purge(self) -> None:
-        wait_in_line(self._forgetting_purged())
+        self._slices.add(self._forgetting_purged())
 
     def _forgetting_purged(self) -> Step:
         consumers = list(self.consumers.values())
@@ -295,9 +290,9 @@ class Stream:
     async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
         """How many messages were removed, of those that were there when it began. Raises ApiError."""
         try:
-            return await purge(self.log, subject=subject, seq=seq, keep=keep)
+            return await purge(self._slices, self.log, subject=subject, seq=seq, keep=keep)
         finally:
-            await in_slices(self._forgetting_purged())
+            await self._slices.run(self._forgetting_purged())
 
     async def committed(self) -> None:
         """Wait until all that was changed so far is on disk. Raises ApiError if it cannot be."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 import copy
 
 from headrace.config.durations import format_duration
-from headrace.streams.account import Account
 from headrace.streams.config import Placement, StreamConfig
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.origins.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
+from headrace.streams.resources import AccountResources
 from headrace.streams.subject_tree import STEPS, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping
@@ -47,22 +47,24 @@ def is_valid_asset_name(name: str) -> bool:
     return bool(name) and BAD_NAME_CHARACTERS.isdisjoint(name)
 
 
-def check_stream_config(config: StreamConfig, account: Account, *, pedantic: bool = False) -> StreamConfig:
+def check_stream_config(
+    config: StreamConfig, resources: AccountResources, *, pedantic: bool = False
+) -> StreamConfig:
     """The configuration with its defaults. Raises ApiError."""
     check_texts(config)
     config = copy.deepcopy(config)
     check_replicas(config)
     set_limits(config, pedantic)
-    check_age_and_duplicates(config, account, pedantic)
+    check_age_and_duplicates(config, resources, pedantic)
     check_features(config, pedantic)
-    neighbours = account.configs()
+    neighbours = resources.configs()
     if config.mirror:
         check_mirror(config, neighbours, pedantic)
     check_sources(config, neighbours)
     check_prefixes(config, neighbours)
     check_cycles(config, neighbours)
     check_subjects(config)
-    check_bytes(config, account)
+    check_bytes(config, resources)
     check_transform(config)
     check_republish(config, pedantic)
     check_placement(config)
@@ -102,12 +104,12 @@ def set_limits(config: StreamConfig, pedantic: bool) -> None:
             setattr(config, name, -1)
 
 
-def check_age_and_duplicates(config: StreamConfig, account: Account, pedantic: bool) -> None:
+def check_age_and_duplicates(config: StreamConfig, resources: AccountResources, pedantic: bool) -> None:
     if config.max_age < 0:
         raise invalid("max age can not be negative")
     if 0 < config.max_age < SHORTEST_AGE:
         raise invalid("max age needs to be >= 100ms")
-    highest = account.max_duplicate_window
+    highest = resources.server.max_duplicate_window
     if config.duplicate_window == 0 and not config.mirror and not config.sources:
         window = DEFAULT_DUPLICATE_WINDOW
         if 0 < highest < window:
@@ -228,8 +230,8 @@ def check_namespaces(subject: str) -> None:
         raise invalid("subjects that overlap with system api require no-ack to be true")
 
 
-def check_bytes(config: StreamConfig, account: Account) -> None:
-    limits = account.limits
+def check_bytes(config: StreamConfig, resources: AccountResources) -> None:
+    limits = resources.limits
     highest = (
         limits.memory_max_stream_bytes if config.storage == "memory" else limits.storage_max_stream_bytes
     )
@@ -283,10 +285,10 @@ def check_placement(config: StreamConfig) -> None:
 
 
 def check_update(
-    old: StreamConfig, new: StreamConfig, account: Account, *, pedantic: bool = False
+    old: StreamConfig, new: StreamConfig, resources: AccountResources, *, pedantic: bool = False
 ) -> StreamConfig:
     """The configuration that the stream gets. Raises ApiError."""
-    config = check_stream_config(new, account, pedantic=pedantic)
+    config = check_stream_config(new, resources, pedantic=pedantic)
     if config.name != old.name:
         raise invalid("stream configuration name must match original")
     check_single_server(config)
@@ -316,7 +318,7 @@ def check_update(
         config.discard = "new"
         config.deny_delete = config.deny_purge = True
         config.allow_rollup_hdrs = False
-    account.check_update(old, config)
+    resources.check_update(old, config)
     return config
 
 
@@ -325,7 +327,7 @@ def check_single_server(config: StreamConfig) -> None:
         raise api_error("stream_replicas_not_supported")
 
 
-def check_overlap(config: StreamConfig, account: Account) -> None:
+def check_overlap(config: StreamConfig, resources: AccountResources) -> None:
     """Raises ApiError if another stream takes some of the same subjects."""
-    if any(account.subjects.overlaps(subject, but=config.name) for subject in config.subjects):
+    if any(resources.subjects.overlaps(subject, but=config.name) for subject in config.subjects):
         raise api_error("stream_subject_overlap")

@@ -1,88 +1,86 @@
-"""How much of the server's memory and disk its streams use, in the bytes that their limits count.
+"""How many bytes streams use, in the bytes that their limits count: of a server, an account, a stream.
 
-Each stream reports when its log has changed. When a limit of the server is crossed, all streams of that
-storage are told: the engine takes their publishes by itself only while there is room. A limit of the account
-is checked before each message, so where there is one the engine takes none by itself.
+Each stream reports when its log has changed. When the usage of the server crosses its limit, all streams of
+that storage are notified: the engine accepts their publishes by itself only while there is room. A limit of
+the account is checked before each message, so with such a limit the engine accepts none by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
-    from headrace.streams.account import Account
 
 
 class Usage:
-    """Of one server; all of its streams share it."""
+    """The bytes of many streams, by storage, and their limits; a limit of -1 means no limit."""
 
-    def __init__(self, account: Account) -> None:
-        self._limits = {"memory": account.max_memory, "file": account.max_storage}
-        self._account_limits = {"memory": account.limits.max_memory, "file": account.limits.max_storage}
-        self._used = {"memory": 0, "file": 0}
-        self._shares: set[Share] = set()
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._limits = limits
+        self._used = dict.fromkeys(limits, 0)
+        self.listeners: set[StreamUsage] = set()
+
+    def is_limited(self, storage: str) -> bool:
+        return self._limits[storage] >= 0
 
     def is_full(self, storage: str) -> bool:
         return self._used[storage] > self._limits[storage] >= 0
 
-    def is_limited(self, storage: str) -> bool:
-        """Whether the account has a limit."""
-        return self._account_limits[storage] >= 0
-
     def would_exceed(self, storage: str, size: int) -> bool:
-        """Whether so many bytes more are too many for the account."""
-        return self._used[storage] + size > self._account_limits[storage] >= 0
+        """Whether `size` more bytes are too many."""
+        return self._used[storage] + size > self._limits[storage] >= 0
 
     def add(self, storage: str, size: int) -> None:
         was_full = self.is_full(storage)
         self._used[storage] += size
         if self.is_full(storage) != was_full:
-            for share in list(self._shares):
-                if share.storage == storage:
-                    share.on_change()
-
-    def join(self, share: Share) -> None:
-        self._shares.add(share)
-
-    def leave(self, share: Share) -> None:
-        self._shares.discard(share)
+            for listener in list(self.listeners):
+                if listener.storage == storage:
+                    listener.on_change()
 
 
-class Share:
-    """What one stream uses. `on_change` is called when the server has become full, or has room again."""
+class StreamUsage:
+    """The bytes of one stream. `on_change` is called when the server becomes full, or has room again."""
 
-    def __init__(self, usage: Usage, log: Log, storage: str, on_change: Callable[[], None]) -> None:
-        self._usage = usage
+    def __init__(
+        self, server: Usage, account: Usage, log: Log, storage: str, on_change: Callable[[], None]
+    ) -> None:
+        self._server = server
+        self._account = account
         self._log = log
         self._counted = 0
         self.storage = storage
         self.on_change = on_change
-        usage.join(self)
+        server.listeners.add(self)
 
     @property
     def is_full(self) -> bool:
-        """Whether the server takes nothing more of this storage."""
+        """Whether the server accepts nothing more for this storage."""
         self.update()
-        return self._usage.is_full(self.storage)
+        return self._server.is_full(self.storage)
 
     @property
     def is_limited(self) -> bool:
-        return self._usage.is_limited(self.storage)
+        """Whether the account has a limit for this storage."""
+        return self._account.is_limited(self.storage)
 
     def would_exceed(self, size: int) -> bool:
+        """Whether `size` more bytes are too many for the account."""
         self.update()
-        return self._usage.would_exceed(self.storage, size)
+        return self._account.would_exceed(self.storage, size)
 
     def update(self) -> None:
-        change = self._log.byte_count - self._counted
-        if change:
-            self._counted += change
-            self._usage.add(self.storage, change)
+        self._add(self._log.byte_count - self._counted)
 
     def leave(self) -> None:
-        """The stream is gone, and what it used."""
-        self._usage.leave(self)
-        self._usage.add(self.storage, -self._counted)
-        self._counted = 0
+        """The stream no longer exists, and uses nothing."""
+        self._server.listeners.discard(self)
+        self._add(-self._counted)
+
+    def _add(self, change: int) -> None:
+        if change:
+            self._counted += change
+            self._account.add(self.storage, change)
+            self._server.add(self.storage, change)

@@ -21,7 +21,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.internal import InternalClient
 from headrace.config.options import Options
 from headrace.engine.core.sinks import InboxMessage
-from headrace.logs import Log, LogSettings
+from headrace.logs import Logger, LogSettings
 from headrace.streams.api.routes import ROUTES
 from headrace.streams.jetstream import JetStream
 
@@ -41,7 +41,7 @@ STREAM = {"name": "S", "subjects": ["s.>"], "storage": "memory", "allow_direct":
 CONSUMER = {"stream_name": "S", "config": {"durable_name": "c", "ack_policy": "explicit"}}
 
 
-class Errors(Log):
+class Errors(Logger):
     """A log that goes nowhere, and keeps the errors."""
 
     def __init__(self) -> None:
@@ -64,9 +64,10 @@ class Room:
             jetstream_max_memory=1 << 30,
             jetstream_max_store=1 << 30,
         )
-        self.log = Errors()
-        self.broker = Broker(options, self.log)
-        self.jetstream = JetStream(options, self.broker, self.log)
+        self.logger = Errors()
+        self.broker = Broker(options, self.logger)
+        self.jetstream = JetStream(options, self.broker, self.logger)
+        (self.account,) = self.jetstream.accounts.values()
         self.client = InternalClient(self.broker.hub, self.broker.interest, self.broker.on_bug)
         self.answer: asyncio.Future[InboxMessage] | None = None
 
@@ -90,14 +91,14 @@ class Room:
         return payload
 
     async def reset(self) -> None:
-        for name in list(self.jetstream.streams):
+        for name in list(self.account.streams):
             await self.ask(API + b"STREAM.DELETE." + name.encode(), b"")
         await self.ask(API + b"STREAM.CREATE.S", msgspec.json.encode(STREAM))
         for _ in range(3):
             await self.ask(b"s.a", b"hello")
         await self.ask(API + b"CONSUMER.CREATE.S.c", msgspec.json.encode(CONSUMER))
-        assert list(self.jetstream.streams) == ["S"], self.log.errors
-        assert list(self.jetstream.streams["S"].consumers) == ["c"], self.log.errors
+        assert list(self.account.streams) == ["S"], self.logger.errors
+        assert list(self.account.streams["S"].consumers) == ["c"], self.logger.errors
 
     async def step(self, step: bytes) -> None:
         place, names, body = step[0] % len(SUBJECTS), step[1], step[2:]
@@ -109,15 +110,15 @@ class Room:
             stream, consumer = STREAMS[names % len(STREAMS)], CONSUMERS[names // 16 % len(CONSUMERS)]
             subject = SUBJECTS[place].replace(b"*", stream, 1).replace(b"*", consumer).replace(b">", b"s.a")
             answer = await self.ask(subject, body)
-        assert b'"internal error"' not in answer, (answer, self.log.errors)
+        assert b'"internal error"' not in answer, (answer, self.logger.errors)
 
     async def run(self, steps: list[bytes]) -> None:
-        self.log.errors.clear()
+        self.logger.errors.clear()
         await self.reset()
         for step in steps:
             await self.step(step)
         assert await self.ask(API + b"INFO", b"")
-        assert self.log.errors == []
+        assert self.logger.errors == []
 
 
 LOOP = asyncio.new_event_loop()

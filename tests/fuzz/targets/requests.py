@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.streams.account import Account
 from headrace.streams.api.consumer_requests import PageRequest, PauseRequest, UnpinRequest
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.json_syntax import explain
@@ -25,10 +24,11 @@ from headrace.streams.consumers.changes import ResetRequest
 from headrace.streams.consumers.pull_request import BadPull, PullBody, parse_request
 from headrace.streams.consumers.rules import Limits, check_config, set_defaults
 from headrace.streams.errors import ApiError
+from headrace.streams.resources import AccountResources, ServerResources
 from headrace.streams.stream_rules import check_stream_config
 
 STRICT, PEDANTIC, RULES, AGAIN = 1, 2, 4, 8
-ACCOUNT = Account({}, max_memory=1 << 30, max_storage=1 << 30)
+ACCOUNT = AccountResources({}, ServerResources(max_memory=1 << 30, max_storage=1 << 30))
 STREAM = StreamConfig(name="S", subjects=["s.>"])
 LIMITS = Limits(1000, 1000, 0, 10)
 KINDS: tuple[type[Wire], ...] = (

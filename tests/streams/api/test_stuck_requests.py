@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from headrace.streams import jetstream
+from headrace.streams import jetstream_account
 from headrace.streams.api import dispatch as api
 from headrace.streams.api.dispatch import Request, Route
-from headrace.streams.slices import in_slices
+from headrace.streams.jetstream_account import JetStreamAccount
 from tests.servers import STOP_SECONDS
 from tests.streams.embedded import embedded_server
 from tests.streams.peers import API, ask, client_of, jetstream_server
@@ -28,8 +28,8 @@ async def fail_later(owner: object, request: Request) -> dict[str, Any]:
     return fail_at_once(owner, request)
 
 
-async def step_on_the_spot(owner: object, request: Request) -> dict[str, Any]:
-    await in_slices(lambda: False, place=lambda: 7)
+async def step_on_the_spot(account: JetStreamAccount, request: Request) -> dict[str, Any]:
+    await account.jetstream.slices.run(lambda: False, progress=lambda: 7)
     return {}
 
 
@@ -41,8 +41,8 @@ def never_end(owner: object, request: Request) -> Awaitable[dict[str, Any]]:
 async def test_a_bug_in_a_handler_is_answered_and_logged_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: Any
 ) -> None:
-    routes = (*jetstream.ROUTES, Route("STREAM.BUG.*", "bug_response", handler))
-    monkeypatch.setattr(jetstream, "ROUTES", routes)
+    routes = (*jetstream_account.ROUTES, Route("STREAM.BUG.*", "bug_response", handler))
+    monkeypatch.setattr(jetstream_account, "ROUTES", routes)
     async with embedded_server(tmp_path) as server:
         client = await server.client()
         for _ in range(2):  # the stream is free again afterwards
@@ -57,10 +57,10 @@ async def test_a_bug_in_a_handler_is_answered_and_logged_with_its_traceback(
 async def test_a_request_that_never_ends_is_logged_and_does_not_keep_the_server_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    routes = (*jetstream.ROUTES, Route("STREAM.BUG.*", "bug_response", never_end))
-    monkeypatch.setattr(jetstream, "ROUTES", routes)
+    routes = (*jetstream_account.ROUTES, Route("STREAM.BUG.*", "bug_response", never_end))
+    monkeypatch.setattr(jetstream_account, "ROUTES", routes)
     monkeypatch.setattr(api, "LONG_SECONDS", 0.01)
-    monkeypatch.setattr(jetstream, "STOP_REQUESTS_SECONDS", 0.01)
+    monkeypatch.setattr(jetstream_account, "STOP_REQUESTS_SECONDS", 0.01)
     warning = f"[WRN] JetStream API request has not been answered for 0.02 seconds: {API}STREAM.BUG.A"
     async with asyncio.timeout(30):
         async with embedded_server(tmp_path) as server:

@@ -50,7 +50,9 @@ async def compare(peers: Peers, stream: str, last_seq: int) -> dict[str, Any]:
     for client in (peers.real, peers.ours):
         info = await settled(client, stream, last_seq)
         await asyncio.sleep(0.05)  # what is stored is on disk
-        for origin in [info.get("mirror"), *(info.get("sources") or [])]:
+        sources = info.get("sources") or []
+        sources.sort(key=lambda source: source["name"])  # nats-server lists them in a random order
+        for origin in [info.get("mirror"), *sources]:
             if origin and origin["active"] >= 0:
                 origin["active"] = "recently"
         infos.append({key: info.get(key) for key in ("state", "mirror", "sources")})

@@ -8,14 +8,8 @@ from dataclasses import dataclass, replace
 
 from headrace.bench.failure import BenchError
 from headrace.bench.servers import Process, Running, Server
-from headrace.bench.workloads.stream_publish import StreamPublish, publish_to_stream
-from headrace.bench.workloads.stream_recovery import (
-    IN_FLIGHT,
-    STALL_SECONDS,
-    STOP_SECONDS,
-    STREAM,
-    await_stream,
-)
+from headrace.bench.workloads.stream_publish import publish_to_stream
+from headrace.bench.workloads.stream_recovery import STOP_SECONDS, STREAM, await_stream, filling
 from headrace.bench.workloads.workload import Conducted, Sample
 
 SETTLE_SECONDS = 3.0
@@ -26,7 +20,7 @@ Figures = dict[str, float]
 class StreamMemory:
     """How much the server's resident memory has grown per message, a while after the last was stored.
 
-    Also told: the same after a restart (against a server without streams), and how long that took.
+    Also reported: the same after a restart (compared with a server without streams), and how long it took.
     """
 
     size: int
@@ -49,16 +43,7 @@ class StreamMemory:
         return replace(self, messages=max(1, int(self.messages * factor)))
 
     def _fill(self, server: Server, folder: str) -> tuple[Sample, int, float | None, int | None]:
-        plan = StreamPublish(
-            IN_FLIGHT,
-            self.size,
-            self.messages,
-            storage=self.storage,
-            subject=STREAM,
-            stream=STREAM,
-            stall_seconds=STALL_SECONDS,
-            keep=True,
-        )
+        plan = filling(self.size, self.messages, self.storage)
         started = Running(server, folder, streams=True)
         try:
             process = started.await_ready()

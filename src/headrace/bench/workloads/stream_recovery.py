@@ -81,15 +81,7 @@ class StreamRecovery:
         return self._publish(server, folder, WRITTEN_BEFORE_KILL, kill=True)
 
     def _publish(self, server: Server, folder: str, messages: int, *, kill: bool) -> int:
-        plan = StreamPublish(
-            IN_FLIGHT,
-            self.size,
-            messages,
-            subject=STREAM,
-            stream=STREAM,
-            stall_seconds=STALL_SECONDS,
-            keep=True,
-        )
+        plan = filling(self.size, messages)
         started = Running(server, folder, streams=True)
         try:
             address = started.await_ready().address
@@ -103,6 +95,20 @@ class StreamRecovery:
             raise started.explain(error) from error
         finally:
             started.stop()
+
+
+def filling(size: int, messages: int, storage: str = "file") -> StreamPublish:
+    """Publishes to a stream that is kept for the next start."""
+    return StreamPublish(
+        IN_FLIGHT,
+        size,
+        messages,
+        storage=storage,
+        subject=STREAM,
+        stream=STREAM,
+        stall_seconds=STALL_SECONDS,
+        keep=True,
+    )
 
 
 def await_stream(started: Running, name: str) -> tuple[Process, StreamFacts]:

@@ -24,7 +24,7 @@ from headrace.streams.wire_types import Int, Time
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
     from headrace.streams.stream import Stream
 
 NAMES_LIMIT = 1024
@@ -48,23 +48,23 @@ class UnpinRequest(Wire):
     group: str = ""
 
 
-def _stream(jetstream: JetStream, name: str) -> Stream:
-    stream = jetstream.streams.get(name)
+def _stream(account: JetStreamAccount, name: str) -> Stream:
+    stream = account.streams.get(name)
     if stream is None:
         raise api_error("stream_not_found")
     return stream
 
 
-def _consumer(jetstream: JetStream, request: Request) -> Consumer:
-    consumer = _stream(jetstream, request.tokens[0]).consumers.get(request.tokens[1])
+def _consumer(account: JetStreamAccount, request: Request) -> Consumer:
+    consumer = _stream(account, request.tokens[0]).consumers.get(request.tokens[1])
     if consumer is None:
         raise api_error("consumer_not_found")
     return consumer
 
 
-async def on_create(jetstream: JetStream, request: Request) -> ConsumerInfo:
+async def on_create(account: JetStreamAccount, request: Request) -> ConsumerInfo:
     """`CREATE.<stream>`: an ephemeral one. `CREATE.<stream>.<name>[.<filter>]`: named or durable."""
-    body = decode(request.payload, CreateConsumerRequest, strict=jetstream.strict)
+    body = decode(request.payload, CreateConsumerRequest, strict=account.jetstream.strict)
     name, config = request.tokens[1] if len(request.tokens) > 1 else "", body.config
     if request.tokens[0] != body.stream_name:
         raise api_error("stream_mismatch")
@@ -82,12 +82,12 @@ async def on_create(jetstream: JetStream, request: Request) -> ConsumerInfo:
             raise api_error("consumer_multiple_filters_not_allowed")
         if config.filter_subject != request.tokens[2]:
             raise api_error("consumer_create_filter_subject_mismatch")
-    return await _create(jetstream, body, name or config.name)
+    return await _create(account, body, name or config.name)
 
 
-async def on_create_durable(jetstream: JetStream, request: Request) -> ConsumerInfo:
+async def on_create_durable(account: JetStreamAccount, request: Request) -> ConsumerInfo:
     """`DURABLE.CREATE.<stream>.<name>`, the older way."""
-    body = decode(request.payload, CreateConsumerRequest, strict=jetstream.strict)
+    body = decode(request.payload, CreateConsumerRequest, strict=account.jetstream.strict)
     stream, name = request.tokens
     if stream != body.stream_name:
         raise api_error("stream_mismatch")
@@ -98,13 +98,13 @@ async def on_create_durable(jetstream: JetStream, request: Request) -> ConsumerI
     if body.config.durable_name != name:
         raise api_error("consumer_durable_name_not_match_subject")
     body.config.name = name
-    return await _create(jetstream, body, name)
+    return await _create(account, body, name)
 
 
-async def _create(jetstream: JetStream, body: CreateConsumerRequest, name: str) -> ConsumerInfo:
+async def _create(account: JetStreamAccount, body: CreateConsumerRequest, name: str) -> ConsumerInfo:
     if body.config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
-    stream = _stream(jetstream, body.stream_name)
+    stream = _stream(account, body.stream_name)
     existing = stream.consumers.get(name)
     if existing is not None:
         body.config.pause_until = existing.config.pause_until
@@ -117,17 +117,19 @@ async def _create(jetstream: JetStream, body: CreateConsumerRequest, name: str) 
     return info
 
 
-def on_info(jetstream: JetStream, request: Request) -> ConsumerInfo:
+def on_info(account: JetStreamAccount, request: Request) -> ConsumerInfo:
     if not request.is_empty:
         raise api_error("not_empty_request")
-    return with_versions(_consumer(jetstream, request).info())
+    return with_versions(_consumer(account, request).info())
 
 
-def _page(jetstream: JetStream, request: Request, limit: int) -> tuple[list[Consumer], dict[str, Any]]:
+def _page(account: JetStreamAccount, request: Request, limit: int) -> tuple[list[Consumer], dict[str, Any]]:
     page = (
-        decode(request.payload, PageRequest, strict=jetstream.strict) if request.has_object else PageRequest()
+        decode(request.payload, PageRequest, strict=account.jetstream.strict)
+        if request.has_object
+        else PageRequest()
     )
-    stream = _stream(jetstream, request.tokens[0])
+    stream = _stream(account, request.tokens[0])
     consumers = sorted(
         (consumer for consumer in stream.consumers.values() if not consumer.config.direct),
         key=lambda consumer: consumer.name.encode(),
@@ -137,20 +139,20 @@ def _page(jetstream: JetStream, request: Request, limit: int) -> tuple[list[Cons
     return consumers[offset : offset + limit], fields
 
 
-def on_names(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
-    consumers, fields = _page(jetstream, request, NAMES_LIMIT)
+def on_names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    consumers, fields = _page(account, request, NAMES_LIMIT)
     return {**fields, "consumers": [consumer.name for consumer in consumers]}
 
 
-def on_list(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
-    consumers, fields = _page(jetstream, request, LIST_LIMIT)
+def on_list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+    consumers, fields = _page(account, request, LIST_LIMIT)
     return {**fields, "consumers": [consumer.info() for consumer in consumers]}
 
 
-async def on_delete(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+async def on_delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     if not request.is_empty:
         raise api_error("not_empty_request")
-    consumer = _consumer(jetstream, request)
+    consumer = _consumer(account, request)
     consumer.delete()
     removal = consumer.remove_files()
     if removal is not None:
@@ -159,32 +161,32 @@ async def on_delete(jetstream: JetStream, request: Request) -> Mapping[str, Any]
     return {"success": True}
 
 
-async def on_pause(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+async def on_pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     """Also to resume: without a time, or with one that is over."""
     body = (
-        decode(request.payload, PauseRequest, strict=jetstream.strict)
+        decode(request.payload, PauseRequest, strict=account.jetstream.strict)
         if request.has_object
         else PauseRequest()
     )
-    consumer = _consumer(jetstream, request)
+    consumer = _consumer(account, request)
     text = utc_time(body.pause_until) if body.pause_until else ZERO_TIME
     until = parse_time(text)
     config = msgspec.structs.replace(consumer.config)
     config.pause_until = text if text != ZERO_TIME else None
     set_required_level(config)
     await update_consumer(consumer, config)
-    now = jetstream.now()
+    now = account.jetstream.now()
     remaining = {"pause_remaining": min(until - now, LATEST)} if until > now else {}
     return {"paused": until > now, "pause_until": text, **remaining}
 
 
-def on_unpin(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+def on_unpin(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     body = unmarshal(request.payload, UnpinRequest)
     if not body.group:
         raise api_error("invalid_json", err="consumer group not specified")
     if not GROUP_NAME.fullmatch(body.group):
         raise api_error("consumer_invalid_group_name")
-    consumer = _consumer(jetstream, request)
+    consumer = _consumer(account, request)
     if body.group not in consumer.config.priority_groups:
         raise api_error("consumer_invalid_priority_group")
     consumer.unpin(body.group)

@@ -24,7 +24,7 @@ from headrace.streams.api.json_requests import decode
 from headrace.streams.api.message_lookup import MessageGetRequest, find_last
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import format_time, parse_store_time
-from headrace.streams.slices import STEP_RECORDS, wait_in_line
+from headrace.streams.slices import STEP_RECORDS, Slices
 from headrace.subjects.grammar import encode
 
 QUEUE = b"_sys_"
@@ -70,6 +70,7 @@ class DirectGet:
         self,
         name: str,
         log: Log,
+        slices: Slices,
         client: InternalClient,
         max_bytes: int,
         *,
@@ -78,6 +79,7 @@ class DirectGet:
         self._name = name.encode()
         self._when_current = when_current
         self._log = log
+        self._slices = slices
         self._client = client
         self._max_bytes = max_bytes
         self._subscriptions: dict[str, tuple[int, int]] = {}
@@ -208,7 +210,7 @@ class DirectGet:
             self._log.remove_watcher(batch.counted)
             return True
 
-        wait_in_line(step_while_wanted)
+        self._slices.add(step_while_wanted)
 
     def _send_one(self, batch: Batch) -> bool:
         message, next_seq = self._find(batch, exactly=True)

@@ -20,19 +20,19 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.broker.internal import InternalClient
 from headrace.engine.core.sinks import InboxMessage
-from headrace.logs import Log
+from headrace.logs import Logger
 from headrace.streams import headers
-from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
-from headrace.streams.slices import wait_in_line
 from headrace.subjects.grammar import decode
 from headrace.unreadable import UNREADABLE_JSON
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
@@ -89,23 +89,20 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Api:
-    """Dispatches requests. `owner` is handed to the handlers."""
+    """Dispatches the requests of one account."""
 
     def __init__(
         self,
-        owner: object,
+        account: JetStreamAccount,
         routes: tuple[Route, ...],
-        client: InternalClient,
-        account: Account,
-        log: Log,
         *,
         limit: int,
         audit: Callable[[Request, bytes], None],
     ) -> None:
-        self._owner = owner
-        self._client = client
         self._account = account
-        self._log = log
+        self._client = client = account.client
+        self._slices = account.jetstream.slices
+        self._logger = account.jetstream.logger
         self._limit = limit
         self._audit = audit
         self._tree = _build_tree(routes)
@@ -173,7 +170,7 @@ class Api:
     def _go_on(self) -> None:
         if self._waiting and not self._scheduled:
             self._scheduled = True
-            wait_in_line(self._step)
+            self._slices.add(self._step)
 
     def _step(self) -> bool:
         """Handle one of those that wait; whether it was the last."""
@@ -203,7 +200,7 @@ class Api:
         try:
             if headers.is_level_too_high(request.headers):
                 raise api_error("required_api_level")
-            answer = route.handler(self._owner, request)
+            answer = route.handler(self._account, request)
             if inspect.isawaitable(answer):
                 return answer
             self._succeed(route, request, answer)
@@ -212,7 +209,7 @@ class Api:
         return None
 
     async def _finish(self, route: Route, request: Request, answer: Awaitable[Body]) -> None:
-        watch = _Watch(self._log, request)
+        watch = _Watch(self._logger, request)
         try:
             self._succeed(route, request, await answer)
         except Exception as error:
@@ -239,7 +236,7 @@ class Api:
             body = store_error(error).body
         else:
             trace = "".join(traceback.format_exception(error))
-            self._log.error(f"JetStream API request failed: {request.subject}: {trace}")
+            self._logger.error(f"JetStream API request failed: {request.subject}: {trace}")
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
         is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
@@ -258,8 +255,8 @@ class Api:
 class _Watch:
     """Tells the log of a request that takes long, as long as it does."""
 
-    def __init__(self, log: Log, request: Request) -> None:
-        self._log = log
+    def __init__(self, logger: Logger, request: Request) -> None:
+        self._logger = logger
         self._request = request
         self._seconds = 0.0
         self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
@@ -270,7 +267,7 @@ class _Watch:
     def _warn(self) -> None:
         self._seconds += LONG_SECONDS
         subject, waits = self._request.subject, f"{self._seconds:g} seconds"
-        self._log.warn(f"JetStream API request has not been answered for {waits}: {subject}")
+        self._logger.warn(f"JetStream API request has not been answered for {waits}: {subject}")
         self._timer = asyncio.get_running_loop().call_later(LONG_SECONDS, self._warn)
 
 

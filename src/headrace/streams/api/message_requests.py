@@ -15,26 +15,26 @@ from headrace.streams.api.message_lookup import MessageDeleteRequest, MessageGet
 from headrace.streams.api.stream_requests import find_stream
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import format_time, parse_store_time
-from headrace.streams.slices import STEP_RECORDS, in_slices
+from headrace.streams.slices import STEP_RECORDS, Slices
 from headrace.streams.stream import Stream
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 Fields = dict[str, Any]
 
 
-def get_message(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
+def get_message(account: JetStreamAccount, request: Request) -> Fields | Awaitable[Fields]:
     if request.is_empty:
         raise api_error("bad_request")
-    asked = decode(request.payload, MessageGetRequest, strict=jetstream.strict)
+    asked = decode(request.payload, MessageGetRequest, strict=account.jetstream.strict)
     names_nothing = not (
         asked.seq or asked.last_by_subj or asked.next_by_subj or asked.start_time is not None
     )
     if asked.batch > 0 or asked.max_bytes > 0 or names_nothing or asked.has_two_places:
         raise api_error("bad_request")
-    stream = find_stream(jetstream, request.stream)
+    stream = find_stream(account, request.stream)
     if stream.log.committed_seq == stream.log.last_seq and not asked.next_by_subj:
         return _describe(find_message(stream.log, asked), asked)
     return _describe_later(stream, asked)
@@ -46,9 +46,9 @@ async def _describe_later(stream: Stream, asked: MessageGetRequest) -> Fields:
         with suppress(ApiError):  # what could not be written is not there any more
             await stream.committed()
     if asked.next_by_subj:
-        return _describe(
-            await find_next(stream.log, _first_seq(stream.log, asked), asked.next_by_subj), asked
-        )
+        first = _first_seq(stream.log, asked)
+        found = await find_next(stream.jetstream.slices, stream.log, first, asked.next_by_subj)
+        return _describe(found, asked)
     return _describe(find_message(stream.log, asked), asked)
 
 
@@ -75,7 +75,7 @@ def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
     return find_last(log, asked.last_by_subj)
 
 
-async def find_next(log: Log, seq: int, subject: str) -> Stored | None:
+async def find_next(slices: Slices, log: Log, seq: int, subject: str) -> Stored | None:
     """The first message from a sequence on that matches; there may be very many before it that do not."""
     filter_ = Filter((encode(subject),))
     found: Stored | None = None
@@ -85,15 +85,15 @@ async def find_next(log: Log, seq: int, subject: str) -> Stored | None:
         found, seq = log.look_for(seq, filter_, STEP_RECORDS)
         return not seq
 
-    await in_slices(step, place=lambda: seq)
+    await slices.run(step, progress=lambda: seq)
     return found
 
 
-def delete_message(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+def delete_message(account: JetStreamAccount, request: Request) -> Awaitable[Fields]:
     if request.is_empty:
         raise api_error("bad_request")
-    asked = decode(request.payload, MessageDeleteRequest, strict=jetstream.strict)
-    stream = find_stream(jetstream, request.stream)
+    asked = decode(request.payload, MessageDeleteRequest, strict=account.jetstream.strict)
+    stream = find_stream(account, request.stream)
     if stream.config.sealed:
         raise api_error("stream_sealed")
     if stream.config.deny_delete:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.streams.account import AccountInfo
 from headrace.streams.api import message_requests as message_api
 from headrace.streams.api import stream_requests as stream_api
 from headrace.streams.api.consumer_requests import ROUTES as CONSUMER_ROUTES
@@ -14,14 +13,14 @@ from headrace.streams.api.dispatch import Request, Route
 from headrace.streams.errors import api_error
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import AccountInfo, JetStreamAccount
 
 
-def account_info(jetstream: JetStream, request: Request) -> AccountInfo:
-    return jetstream.account.info()
+def account_info(account: JetStreamAccount, request: Request) -> AccountInfo:
+    return account.info()
 
 
-def refuse(jetstream: JetStream, request: Request) -> AccountInfo:
+def refuse(account: JetStreamAccount, request: Request) -> AccountInfo:
     raise api_error("not_enabled_for_account")
 
 

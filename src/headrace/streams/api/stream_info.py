@@ -15,7 +15,7 @@ import msgspec
 from headrace.engine.core.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.slices import in_slices
+from headrace.streams.slices import Slices
 from headrace.streams.wire_types import Int, Uint64, always
 from headrace.subjects.grammar import decode, encode
 
@@ -54,7 +54,9 @@ class StreamInfo(Wire):
     ts: str = always("")
 
 
-async def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> tuple[int, dict[str, int]]:
+async def count_subjects(
+    slices: Slices, log: Log, pattern: str, offset: int, limit: int
+) -> tuple[int, dict[str, int]]:
     """How many subjects match, and the messages of each on one page; the pages are in the order of names."""
     filter_ = Filter((encode(pattern),))
     counts: dict[str, int] = {}
@@ -67,14 +69,14 @@ async def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> tup
         start += STEP_PLACES
         return start >= log.subject_places
 
-    await in_slices(step, place=lambda: start)
+    await slices.run(step, progress=lambda: start)
     if not offset and len(counts) <= limit:
         return len(counts), counts
-    names = await _sorted_page(list(counts), offset, limit)
+    names = await _sorted_page(slices, list(counts), offset, limit)
     return len(counts), {name: counts[name] for name in names}
 
 
-async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
+async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int) -> list[str]:
     """Runs are sorted one by one, and merged as far as the page goes."""
     runs: list[list[str]] = []
 
@@ -83,7 +85,7 @@ async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
         runs.append(sorted(names[start : start + STEP_PLACES]))
         return start + STEP_PLACES >= len(names)
 
-    await in_slices(sort, place=lambda: len(runs))
+    await slices.run(sort, progress=lambda: len(runs))
     in_order, page = merge(*runs), list[str]()
     passed = 0
 
@@ -94,11 +96,11 @@ async def _sorted_page(names: list[str], offset: int, limit: int) -> list[str]:
         passed += len(some)
         return not some or len(page) >= limit
 
-    await in_slices(take, place=lambda: passed)
+    await slices.run(take, progress=lambda: passed)
     return page[:limit]
 
 
-async def list_deleted(log: Log) -> msgspec.Raw | None:
+async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
     """The sequences between the first and the last message that have none: JSON, as they may be very many."""
     encoder = msgspec.json.Encoder()
     listed = bytearray(b"[")
@@ -111,6 +113,6 @@ async def list_deleted(log: Log) -> msgspec.Raw | None:
         seq += STEP_SEQUENCES
         return seq > log.last_seq
 
-    await in_slices(step, place=lambda: seq)
+    await slices.run(step, progress=lambda: seq)
     listed[-1:] = b"]"
     return msgspec.Raw(listed) if len(listed) > 1 else None

@@ -47,7 +47,7 @@ from headrace.streams.wire_types import Int, Uint64, always
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
 
 NAMES_LIMIT = 1024
 LIST_LIMIT = 256
@@ -84,9 +84,9 @@ class StreamPurgeRequest(Wire):
     keep: Uint64 = 0
 
 
-def find_stream(jetstream: JetStream, name: str) -> Stream:
+def find_stream(account: JetStreamAccount, name: str) -> Stream:
     """Raises ApiError `stream_not_found`."""
-    stream = jetstream.streams.get(name)
+    stream = account.streams.get(name)
     if stream is None:
         raise api_error("stream_not_found")
     return stream
@@ -95,8 +95,8 @@ def find_stream(jetstream: JetStream, name: str) -> Stream:
 # -- create
 
 
-async def create_stream(jetstream: JetStream, request: Request) -> Fields:
-    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
+async def create_stream(account: JetStreamAccount, request: Request) -> Fields:
+    wanted = decode(request.payload, StreamConfigRequest, strict=account.jetstream.strict)
     set_required_level(wanted)
     if wanted.name != request.stream:
         raise api_error("stream_mismatch")
@@ -106,48 +106,48 @@ async def create_stream(jetstream: JetStream, request: Request) -> Fields:
         raise invalid("stream configuration for create can not be sealed")
     if wanted.mirror_direct and not wanted.mirror:
         raise invalid("stream has no mirror but does have mirror direct")
-    async with jetstream.changing_streams:
-        return await _create_if_new(jetstream, wanted)
+    async with account.jetstream.changing_streams:
+        return await _create_if_new(account, wanted)
 
 
-async def _create_if_new(jetstream: JetStream, wanted: StreamConfigRequest) -> Fields:
-    account = jetstream.account
-    account.check_create(wanted)
-    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+async def _create_if_new(account: JetStreamAccount, wanted: StreamConfigRequest) -> Fields:
+    resources = account.resources
+    resources.check_create(wanted)
+    config = check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic)
     check_single_server(config)
-    existing = jetstream.streams.get(config.name)
+    existing = account.streams.get(config.name)
     if existing:
         if not _is_same(existing.config, config):
             raise api_error("stream_name_exist")
         return _created(existing)
-    account.check_create(config)
+    resources.check_create(config)
     check_filters_at_create(config)
-    check_overlap(config, account)
-    return await _create(jetstream, config)
+    check_overlap(config, resources)
+    return await _create(account, config)
 
 
-async def _create(jetstream: JetStream, config: StreamConfig) -> Fields:
+async def _create(account: JetStreamAccount, config: StreamConfig) -> Fields:
     try:
-        directory = jetstream.stream_directory(config)
+        directory = account.stream_directory(config)
         if directory and os.path.isdir(directory) and not is_leftover(directory):
             raise StoreError(f"{directory} holds a stream that could not be read")
-        stream = Stream(jetstream, config, jetstream.now(), directory)
+        stream = Stream(account, config, account.jetstream.now(), directory)
     except (StoreError, OSError) as error:
-        raise _store_failed(jetstream, config, error) from None
-    jetstream.add(stream)
+        raise _store_failed(account, config, error) from None
+    account.add(stream)
     try:
         if directory:
             await in_thread(_write_new, directory, config, stream.created)
         stream.open()
         stream.start(is_new=True)
     except BaseException as error:
-        jetstream.remove(stream)
+        account.remove(stream)
         if directory:
             await in_thread(remove_tree, directory)  # it must not be there after the next start
         if isinstance(error, StoreError | OSError):
-            raise _store_failed(jetstream, config, error) from None
+            raise _store_failed(account, config, error) from None
         raise
-    jetstream.announce(stream, "create")
+    account.announce(stream, "create")
     return _created(stream)
 
 
@@ -163,8 +163,8 @@ def write_meta(directory: str, config: StreamConfig, created: int) -> None:
     write_checked(os.path.join(directory, META), body)
 
 
-def _store_failed(jetstream: JetStream, config: StreamConfig, error: Exception) -> ApiError:
-    jetstream.log.warn(f"Stream create failed for '{jetstream.account.name} > {config.name}': {error}")
+def _store_failed(account: JetStreamAccount, config: StreamConfig, error: Exception) -> ApiError:
+    account.jetstream.logger.warn(f"Stream create failed for '{account.name} > {config.name}': {error}")
     return api_error("stream_create", err="error creating store for stream")
 
 
@@ -185,33 +185,33 @@ def _config(request: StreamConfigRequest) -> StreamConfig:
 # -- update
 
 
-async def update_stream(jetstream: JetStream, request: Request) -> Fields:
-    wanted = decode(request.payload, StreamConfigRequest, strict=jetstream.strict)
-    async with jetstream.changing_streams:
-        stream = await _change(jetstream, request, wanted)
+async def update_stream(account: JetStreamAccount, request: Request) -> Fields:
+    wanted = decode(request.payload, StreamConfigRequest, strict=account.jetstream.strict)
+    async with account.jetstream.changing_streams:
+        stream = await _change(account, request, wanted)
     await stream.keep_limits()
-    jetstream.announce(stream, "modify")
+    account.announce(stream, "modify")
     await stream.committed()
     return _fields(stream.info())
 
 
-async def _change(jetstream: JetStream, request: Request, wanted: StreamConfigRequest) -> Stream:
+async def _change(account: JetStreamAccount, request: Request, wanted: StreamConfigRequest) -> Stream:
     """The stream, which has its new configuration; what that no longer allows is still there."""
-    account = jetstream.account
-    config = check_stream_config(_config(wanted), account, pedantic=wanted.pedantic)
+    resources = account.resources
+    config = check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic)
     if config.name != request.stream:
         raise api_error("stream_mismatch")
-    stream = find_stream(jetstream, config.name)
+    stream = find_stream(account, config.name)
     set_required_level(config)
-    config = check_update(stream.config, config, account, pedantic=wanted.pedantic)
+    config = check_update(stream.config, config, resources, pedantic=wanted.pedantic)
     _check_consumer_limits(stream, config)
-    check_overlap(config, account)
+    check_overlap(config, resources)
     if stream.directory:
         try:
             await in_thread(write_meta, stream.directory, config, stream.created)
         except OSError as error:
             raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
-    account.take_subjects(config, stream.config)
+    resources.add_subjects(config, stream.config)
     stream.update(config)
     return stream
 
@@ -233,11 +233,11 @@ def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
 # -- look
 
 
-def stream_info(jetstream: JetStream, request: Request) -> Fields | Awaitable[Fields]:
+def stream_info(account: JetStreamAccount, request: Request) -> Fields | Awaitable[Fields]:
     asked = StreamInfoRequest()
     if request.has_object:
-        asked = decode(request.payload, StreamInfoRequest, strict=jetstream.strict)
-    stream = find_stream(jetstream, request.stream)
+        asked = decode(request.payload, StreamInfoRequest, strict=account.jetstream.strict)
+    stream = find_stream(account, request.stream)
     wants_details = asked.deleted_details or asked.subjects_filter
     if stream.log.committed_seq == stream.log.last_seq and not wants_details:
         return {**NO_PAGE, **_fields(stream.info(with_cluster=True))}
@@ -249,41 +249,44 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
     if stream.log.committed_seq != stream.log.last_seq:
         with suppress(ApiError):
             await stream.committed()
+    slices = stream.jetstream.slices
     page: Fields = NO_PAGE
     counts: dict[str, int] = {}
     deleted: msgspec.Raw | None = None
     if asked.subjects_filter:
         offset = max(asked.offset, 0)
-        total, counts = await count_subjects(stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT)
+        total, counts = await count_subjects(
+            slices, stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT
+        )
         if total:
             page = {"total": total, "offset": offset, "limit": SUBJECTS_LIMIT}
     if asked.deleted_details:
-        deleted = await list_deleted(stream.log)
+        deleted = await list_deleted(slices, stream.log)
     state = stream.state(deleted=deleted)
     state.subjects = counts
     # What is long is not copied once more: the answer is made of the state as it is.
     return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
-def stream_names(jetstream: JetStream, request: Request) -> Fields:
-    names, page = _select(jetstream, request, StreamNamesRequest, NAMES_LIMIT)
+def stream_names(account: JetStreamAccount, request: Request) -> Fields:
+    names, page = _select(account, request, StreamNamesRequest, NAMES_LIMIT)
     return {**page, "streams": names or None}
 
 
-def list_streams(jetstream: JetStream, request: Request) -> Fields:
-    names, page = _select(jetstream, request, StreamListRequest, LIST_LIMIT)
-    infos = [_fields(jetstream.streams[name].info(with_server=False)) for name in names]
+def list_streams(account: JetStreamAccount, request: Request) -> Fields:
+    names, page = _select(account, request, StreamListRequest, LIST_LIMIT)
+    infos = [_fields(account.streams[name].info(with_server=False)) for name in names]
     return {**page, "streams": infos}
 
 
 def _select(
-    jetstream: JetStream, request: Request, kind: type[StreamNamesRequest], limit: int
+    account: JetStreamAccount, request: Request, kind: type[StreamNamesRequest], limit: int
 ) -> tuple[list[str], Fields]:
     """The names of one page, and the page."""
-    asked = decode(request.payload, kind, strict=jetstream.strict) if request.has_object else kind()
+    asked = decode(request.payload, kind, strict=account.jetstream.strict) if request.has_object else kind()
     names = sorted(
         name
-        for name, config in jetstream.account.configs().items()
+        for name, config in account.resources.configs().items()
         if not asked.subject or any(grammar.overlap(asked.subject, subject) for subject in config.subjects)
     )
     offset = min(max(asked.offset, 0), len(names))
@@ -294,13 +297,13 @@ def _select(
 # -- purge and delete
 
 
-def purge_stream(jetstream: JetStream, request: Request) -> Awaitable[Fields]:
+def purge_stream(account: JetStreamAccount, request: Request) -> Awaitable[Fields]:
     asked = StreamPurgeRequest()
     if request.has_object:
-        asked = decode(request.payload, StreamPurgeRequest, strict=jetstream.strict)
+        asked = decode(request.payload, StreamPurgeRequest, strict=account.jetstream.strict)
         if asked.seq and asked.keep:
             raise api_error("bad_request")
-    stream = find_stream(jetstream, request.stream)
+    stream = find_stream(account, request.stream)
     if stream.config.sealed:
         raise api_error("stream_sealed")
     if stream.config.deny_purge:
@@ -316,21 +319,21 @@ async def _purge(stream: Stream, asked: StreamPurgeRequest) -> Fields:
     return {"success": True, "purged": purged}
 
 
-async def delete_stream(jetstream: JetStream, request: Request) -> Fields:
+async def delete_stream(account: JetStreamAccount, request: Request) -> Fields:
     if not request.is_empty:
         raise api_error("not_empty_request")
-    async with jetstream.changing_streams:
-        stream = find_stream(jetstream, request.stream)
-        retired = await _delete(jetstream, stream)
+    async with account.jetstream.changing_streams:
+        stream = find_stream(account, request.stream)
+        retired = await _delete(account, stream)
     if retired:
         await in_thread(remove_tree, retired)
-    jetstream.announce(stream, "delete")
+    account.announce(stream, "delete")
     return {"success": True}
 
 
-async def _delete(jetstream: JetStream, stream: Stream) -> str:
+async def _delete(account: JetStreamAccount, stream: Stream) -> str:
     """After this it is gone, even if the server is killed. Where its files are now."""
-    jetstream.remove(stream)
+    account.remove(stream)
     stream.delete_consumers()
     stream.stop()
     if stream.directory is None:
@@ -349,21 +352,21 @@ async def _delete(jetstream: JetStream, stream: Stream) -> str:
 # -- what this server does not do
 
 
-def needs_cluster(jetstream: JetStream, request: Request) -> Fields:
+def needs_cluster(account: JetStreamAccount, request: Request) -> Fields:
     raise api_error("cluster_required")
 
 
-def snapshot_stream(jetstream: JetStream, request: Request) -> Fields:
+def snapshot_stream(account: JetStreamAccount, request: Request) -> Fields:
     if request.is_empty:
         raise api_error("bad_request")
-    find_stream(jetstream, request.stream)
+    find_stream(account, request.stream)
     raise api_error("stream_snapshot", err="not supported by this server")
 
 
-def restore_stream(jetstream: JetStream, request: Request) -> Fields:
+def restore_stream(account: JetStreamAccount, request: Request) -> Fields:
     if request.is_empty:
         raise api_error("bad_request")
-    if request.stream in jetstream.streams:
+    if request.stream in account.streams:
         raise api_error("stream_name_exist_restore_failed")
     raise api_error("stream_restore", err="not supported by this server")
 

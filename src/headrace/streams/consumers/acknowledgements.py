@@ -17,7 +17,7 @@ from headrace.streams.config import Wire
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.rules import sampling_percent
 from headrace.streams.errors import ApiError
-from headrace.streams.slices import STEP_RECORDS, wait_in_line
+from headrace.streams.slices import STEP_RECORDS
 from headrace.streams.wire_types import Duration
 
 ACK = (b"", b"+ACK", b"+OK")
@@ -134,7 +134,7 @@ class Acks:
             core.flush_soon()
             return is_done
 
-        wait_in_line(step)
+        core.slices.add(step)
 
     def _done_with(self, seqs: list[int]) -> None:
         core = self._core

@@ -20,7 +20,7 @@ from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.start import make_filter
 from headrace.streams.errors import ApiError, api_error, store_error
 from headrace.streams.formats import parse_store_time
-from headrace.streams.slices import RETRY_SECONDS, wait_in_line
+from headrace.streams.slices import RETRY_SECONDS
 from headrace.streams.wire_types import Uint64
 
 if TYPE_CHECKING:
@@ -92,15 +92,15 @@ def _count_again(consumer: Consumer) -> None:
 
     def step() -> bool:
         try:
-            is_counted = consumer.go_on_counting()
+            is_counted = consumer.continue_counting()
         except OSError:  # the stream cannot be read at present
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, wait_in_line, step)
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, consumer.core.slices.add, step)
             return True
         if is_counted:
             consumer.wake()
         return is_counted
 
-    wait_in_line(step)
+    consumer.core.slices.add(step)
 
 
 def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
@@ -116,7 +116,7 @@ def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
         _refuse(consumer, message.reply, error)
         return
     consumer.begin_at(seq)
-    wait_in_line(lambda: _answer_when_counted(consumer, message.reply, seq))
+    consumer.core.slices.add(lambda: _answer_when_counted(consumer, message.reply, seq))
 
 
 def _refuse(consumer: Consumer, reply: bytes, error: ApiError) -> None:
@@ -126,7 +126,7 @@ def _refuse(consumer: Consumer, reply: bytes, error: ApiError) -> None:
 
 def _answer_when_counted(consumer: Consumer, reply: bytes, seq: int) -> bool:
     try:
-        if not consumer.go_on_counting():
+        if not consumer.continue_counting():
             return False
     except OSError as error:  # it has begun anew; how many messages wait is counted later
         _refuse(consumer, reply, store_error(error))

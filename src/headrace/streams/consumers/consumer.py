@@ -36,7 +36,7 @@ from headrace.streams.consumers.removed_messages import forget_removed, terminat
 from headrace.streams.consumers.start import make_filter, place
 from headrace.streams.consumers.state import ConsumerState, snapshot
 from headrace.streams.consumers.state_writer import StateWriter
-from headrace.streams.slices import STEP_RECORDS, in_slices
+from headrace.streams.slices import STEP_RECORDS
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
@@ -57,31 +57,32 @@ class Consumer:
         created: int,
         state: ConsumerState | None = None,
     ) -> None:
-        jetstream = stream.jetstream
+        account, jetstream = stream.account, stream.jetstream
         self.stream = stream
         self.name = name
         self.created = created
         self.is_closed = False
         self._is_counted = False
         stamp_threshold(config)
-        self._hub, self._interest = jetstream.hub, jetstream.interest
+        self._hub, self._interest = jetstream.hub, account.interest
         now = steady_clock(jetstream.now)
         alarm = Alarm(now, self._on_alarm)
         advisories = Advisories(
-            jetstream.client,
+            account.client,
             jetstream.now,
             stream=stream.name,
             consumer=name,
-            account=jetstream.account.name,
+            account=account.name,
             domain=jetstream.domain,
         )
         self.core = Core(
-            account=jetstream.account.name,
+            account=account.name,
             stream=stream.name,
             name=name,
             config=config,
-            client=jetstream.client,
+            client=account.client,
             log=stream.log,
+            slices=jetstream.slices,
             cursor=self._make_cursor(config),
             alarm=alarm,
             advisories=advisories,
@@ -90,7 +91,7 @@ class Consumer:
             changed=self._on_change,
             acknowledged=stream.on_acknowledged,
             is_kept_for_consumers=lambda: stream.config.retention != "limits",
-            warn=jetstream.log.warn,
+            warn=jetstream.logger.warn,
             later=stream.later,
             flush_soon=jetstream.hub.flush_soon,
         )
@@ -126,12 +127,12 @@ class Consumer:
         self._is_counted = True
         self.core.log.begin_to_watch(self.core.cursor)
         try:
-            await in_slices(self.go_on_counting)
+            await self.core.slices.run(self.continue_counting)
         except OSError:  # it cannot be read at present: there is no consumer
             self.core.log.remove_watcher(self.core.cursor)
             raise
 
-    def go_on_counting(self) -> bool:
+    def continue_counting(self) -> bool:
         """Whether it is known how many messages wait."""
         return self.is_closed or self.core.log.count_ahead(self.core.cursor, STEP_RECORDS)
 

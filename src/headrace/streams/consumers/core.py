@@ -17,6 +17,7 @@ from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers.alarm import Alarm
 from headrace.streams.consumers.ledger import Ledger
 from headrace.streams.formats import parse_time
+from headrace.streams.slices import Slices
 
 Clock = Callable[[], int]
 
@@ -65,6 +66,7 @@ class Core:
         config: ConsumerConfig,
         client: InternalClient,
         log: Log,
+        slices: Slices,
         cursor: Cursor,
         alarm: Alarm,
         advisories: Advisories,
@@ -83,6 +85,7 @@ class Core:
         self.config = config
         self.client = client
         self.log = log
+        self.slices = slices
         self.cursor = cursor
         self.ledger = Ledger(cursor.pending)
         self.alarm = alarm

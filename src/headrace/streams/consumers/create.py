@@ -22,17 +22,15 @@ from headrace.streams.consumers.rules import (
 )
 from headrace.streams.consumers.state import snapshot
 from headrace.streams.errors import ApiError, StoreError, api_error
-from headrace.streams.slices import in_slices
 
 if TYPE_CHECKING:
-    from headrace.streams.jetstream import JetStream
     from headrace.streams.stream import Stream
 
 EPHEMERAL_NAME_LENGTH = 8
 
 
-def limits_of(jetstream: JetStream) -> Limits:
-    account, server = jetstream.account.limits, jetstream.options.jetstream_limits
+def limits_of(stream: Stream) -> Limits:
+    account, server = stream.account.resources.limits, stream.jetstream.options.jetstream_limits
     return Limits(
         max_ack_pending=server.max_ack_pending,
         max_request_batch=server.max_request_batch,
@@ -44,7 +42,7 @@ def limits_of(jetstream: JetStream) -> Limits:
 async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Consumer:
     """Create it, or update the one of that name. It is on disk when this returns. Raises ApiError."""
     config = request.config
-    limits = limits_of(stream.jetstream)
+    limits = limits_of(stream)
     set_defaults(config, stream.config, limits, request.pedantic)
     check_config(config, stream.config, limits)
     name = config.durable_name or config.name
@@ -99,7 +97,7 @@ async def update_consumer(consumer: Consumer, config: ConsumerConfig) -> None:
     await _save(consumer, config)
     if not consumer.is_closed:
         consumer.update(config)
-        await in_slices(consumer.go_on_counting)
+        await consumer.core.slices.run(consumer.continue_counting)
 
 
 async def _save_new(consumer: Consumer) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headrace.streams.slices import STEP_RECORDS, Step, steps_of, wait_in_line
+from headrace.streams.slices import STEP_RECORDS, Slices, Step, steps_of
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
@@ -26,10 +26,11 @@ PAUSE_PER_LOOK = 20
 """A long look is followed by a pause that many times as long: it must not keep the loop busy."""
 
 
-class Vanished:
-    """Tells the consumers of one stream."""
+class RemovedMessages:
+    """Notifies the consumers of one stream."""
 
-    def __init__(self, log: Log, consumers: Mapping[str, Consumer]) -> None:
+    def __init__(self, slices: Slices, log: Log, consumers: Mapping[str, Consumer]) -> None:
+        self._slices = slices
         self._log = log
         self._consumers = consumers
         self._known = 0
@@ -62,7 +63,7 @@ class Vanished:
         self._took = 0.0
         consumers = list(self._consumers.values())
         look = self._look = steps_of(chain.from_iterable(one.on_removed() for one in consumers))
-        wait_in_line(lambda: self._look is not look or self._go_on(look))
+        self._slices.add(lambda: self._look is not look or self._go_on(look))
 
     def _go_on(self, look: Step) -> bool:
         began = time.monotonic()

@@ -31,7 +31,7 @@ def recover_consumers(stream: Stream) -> bool:
         stream.consumers[meta.name] = consumer
         consumer.start()
     for problem in problems:
-        stream.jetstream.log.warn(f"Stream {stream.name!r}: {problem}")
+        stream.jetstream.logger.warn(f"Stream {stream.name!r}: {problem}")
     return is_whole
 
 

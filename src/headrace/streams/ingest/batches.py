@@ -62,13 +62,6 @@ class _Batch:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class _InFlight:
-    """What all streams of this process have staged."""
-
-    count = 0
-    size = 0
-
-
 class Batches:
     """Of one stream."""
 
@@ -76,6 +69,7 @@ class Batches:
         self._intake = intake
         self._stream = intake.stream
         self._batches: dict[bytes, _Batch] = {}
+        self._in_flight = intake.stream.jetstream.resources.batches
         self._limits = BatchLimits(
             intake.stream.jetstream.options.jetstream_limits, per_stream=50, in_all=1000
         )
@@ -136,9 +130,9 @@ class Batches:
         return self._commit(batch_id, batch.messages)
 
     def _start(self, batch_id: bytes) -> _Batch:
-        if len(self._batches) >= self._limits.per_stream or _InFlight.count >= self._limits.in_all:
+        if len(self._batches) >= self._limits.per_stream or self._in_flight.count >= self._limits.in_all:
             raise api_error("atomic_publish_too_many_inflight")
-        _InFlight.count += 1
+        self._in_flight.count += 1
         batch = self._batches[batch_id] = _Batch()
         self._watch(batch_id, batch, self._limits.timeout)
         return batch
@@ -151,10 +145,10 @@ class Batches:
 
     def _stage(self, batch_id: bytes, batch: _Batch, publication: Publication) -> None:
         size = len(publication.headers) + len(publication.payload)
-        if _InFlight.size + size > MAXIMUM_STAGED_BYTES:
+        if self._in_flight.size + size > MAXIMUM_STAGED_BYTES:
             self._abandon(batch_id, "incomplete")
             raise api_error("atomic_publish_incomplete_batch")
-        _InFlight.size += size
+        self._in_flight.size += size
         batch.size += size
         batch.messages.append(publication)
 
@@ -190,13 +184,13 @@ class Batches:
         stream = self._stream
         body = {"stream": stream.name, "batch": batch_id.decode("utf-8", "replace"), "reason": reason}
         stream.later(
-            lambda: stream.jetstream.publish_advisory(ADVISORY_SUBJECT + stream.name, ADVISORY_KIND, body)
+            lambda: stream.account.publish_advisory(ADVISORY_SUBJECT + stream.name, ADVISORY_KIND, body)
         )
 
     def _drop(self, batch_id: bytes) -> None:
         batch = self._batches.pop(batch_id)
-        _InFlight.count -= 1
-        _InFlight.size -= batch.size
+        self._in_flight.count -= 1
+        self._in_flight.size -= batch.size
         if batch.timer is not None:
             batch.timer.cancel()
 

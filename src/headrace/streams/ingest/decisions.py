@@ -28,7 +28,7 @@ from headrace.streams.origins.mirror import Mirror
 from headrace.streams.origins.source import Sources
 from headrace.streams.origins.source_positions import Positions
 from headrace.streams.scan import Scan
-from headrace.streams.usage import Share
+from headrace.streams.usage import StreamUsage
 
 if TYPE_CHECKING:
     from headrace.engine.store.readings import Stored
@@ -56,7 +56,7 @@ class Ingest:
         self._sources: Sources | None = None
         self._positions = Positions(stream.log, stream.directory)
         self._configured: StreamConfig | None = None
-        self._share: Share | None = None
+        self._usage: StreamUsage | None = None
         self.followers: set[Origin] = set()  # of other streams, that mirror or source this one
 
     # -- its life -----------------------------------------------------------------------------------------
@@ -77,11 +77,15 @@ class Ingest:
         has_new_ttls = config.allow_msg_ttl and not (old and old.allow_msg_ttl)
         has_new_schedules = config.allow_msg_schedules and not (old and old.allow_msg_schedules)
         scheduler = self._scheduler if config.allow_msg_schedules else None
-        self._share = self._share or Share(
-            self._stream.jetstream.usage, self._stream.log, config.storage, self._on_room_changed
+        self._usage = self._usage or StreamUsage(
+            self._stream.jetstream.resources.usage,
+            self._stream.account.resources.usage,
+            self._stream.log,
+            config.storage,
+            self._on_room_changed,
         )
-        self._share.update()
-        self._intake.writer.attach(self._share, self._lifetimes, scheduler)
+        self._usage.update()
+        self._intake.writer.attach(self._usage, self._lifetimes, scheduler)
         if not config.allow_msg_schedules:
             self._scheduler.stop()
         if has_new_ttls or has_new_schedules:
@@ -101,8 +105,8 @@ class Ingest:
         self._stop_following()
         for follower in list(self.followers):
             follower.on_lost()
-        if self._share is not None:
-            self._share.leave()
+        if self._usage is not None:
+            self._usage.leave()
 
     def _look_through_log(self) -> None:
         if self._scan is not None:
@@ -141,7 +145,7 @@ class Ingest:
         """Whether a feature of the stream concerns plain messages, too, or there may be no room for them."""
         config = self._stream.config
         return bool(
-            (self._share is not None and (self._share.is_limited or self._share.is_full))
+            (self._usage is not None and (self._usage.is_limited or self._usage.is_full))
             or config.subject_transform
             or config.republish
             or config.allow_msg_counter
@@ -172,8 +176,8 @@ class Ingest:
         sink.direct = not (self.needs_every_message or self._stream.config.sealed)
 
     def after_commit(self) -> None:
-        if self._share is not None:
-            self._share.update()
+        if self._usage is not None:
+            self._usage.update()
         self._intake.writer.after_commit()
         self._lifetimes.arm()
         if self._mirror is not None:

@@ -59,10 +59,6 @@ class FlowError(msgspec.Struct, tag="err"):
     error: ErrorBody
 
 
-class _InFlight:
-    count = 0
-
-
 class _Batch:
     def __init__(self, order: Order, flow: int) -> None:
         self.is_gap_ok = order.is_gap_ok
@@ -107,6 +103,7 @@ class FastBatches:
         self._intake = intake
         self._stream = intake.stream
         self._batches: dict[bytes, _Batch] = {}
+        self._in_flight = intake.stream.jetstream.resources.fast_batches
         limits = intake.stream.jetstream.options.jetstream_limits
         self._limits = BatchLimits(limits, per_stream=1000, in_all=50_000)
 
@@ -146,9 +143,9 @@ class FastBatches:
     def _start(self, order: Order) -> _Batch:
         if order.seq != 1 or order.operation == PING:
             raise api_error("batch_publish_unknown_batch_id")
-        if len(self._batches) >= self._limits.per_stream or _InFlight.count >= self._limits.in_all:
+        if len(self._batches) >= self._limits.per_stream or self._in_flight.count >= self._limits.in_all:
             raise api_error("batch_publish_too_many_inflight")
-        _InFlight.count += 1
+        self._in_flight.count += 1
         flow = 1 if self._batches else min(MAXIMUM_FLOW, order.flow)
         batch = self._batches[order.batch_id] = _Batch(order, flow)
         batch.active_at = asyncio.get_running_loop().time()
@@ -269,6 +266,6 @@ class FastBatches:
 
     def _drop(self, batch_id: bytes) -> None:
         batch = self._batches.pop(batch_id)
-        _InFlight.count -= 1
+        self._in_flight.count -= 1
         if batch.timer is not None:
             batch.timer.cancel()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.streams.ingest.scheduler import Scheduler
     from headrace.streams.lifetimes import Lifetimes
     from headrace.streams.stream import Stream
-    from headrace.streams.usage import Share
+    from headrace.streams.usage import StreamUsage
 
 _REFUSALS = {
     "max_msgs": "maximum messages exceeded",
@@ -44,16 +44,16 @@ class Writer:
         self._republisher: Republisher | None = None
         self._lifetimes: Lifetimes | None = None
         self._scheduler: Scheduler | None = None
-        self._share: Share | None = None
+        self._usage: StreamUsage | None = None
 
     def configure(self) -> None:
         stream = self._stream
         wanted = stream.config.republish
-        self._republisher = Republisher(wanted, stream.name, stream.jetstream.client) if wanted else None
+        self._republisher = Republisher(wanted, stream.name, stream.account.client) if wanted else None
 
-    def attach(self, share: Share, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
+    def attach(self, usage: StreamUsage, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
         """What there is room for, and who wants to know of each stored message."""
-        self._share = share
+        self._usage = usage
         self._lifetimes = lifetimes
         self._scheduler = scheduler
 
@@ -123,11 +123,11 @@ class Writer:
 
     def check_room(self, publication: Publication) -> None:
         """Raises ApiError if the server's memory or disk is used up, or what the account may use of it."""
-        if self._share is None:
+        if self._usage is None:
             return
-        if self._share.is_full:
+        if self._usage.is_full:
             raise api_error("insufficient_resources")
-        if self._share.would_exceed(publication.stored_size(self._share.storage)):
+        if self._usage.would_exceed(publication.stored_size(self._usage.storage)):
             raise api_error("account_resources_exceeded")
 
     def _log_append(self, publication: Publication) -> int:

@@ -93,5 +93,5 @@ class Mirror:
         if isinstance(refusal, ApiError) and refusal.name in _PASSING_ERRORS:
             return False
         stream = self._intake.stream
-        stream.jetstream.log.warn(f"Mirror {stream.name!r} leaves out a message: {refusal}")
+        stream.jetstream.logger.warn(f"Mirror {stream.name!r} leaves out a message: {refusal}")
         return True

@@ -25,7 +25,7 @@ from headrace.engine.core.filters import Filter
 from headrace.engine.store.store import Watcher
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import now
-from headrace.streams.slices import STEP_RECORDS, wait_in_line
+from headrace.streams.slices import STEP_RECORDS
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform
 
@@ -172,7 +172,7 @@ class Origin:
             return
         self._current_seq = 0
         found.log.begin_to_watch(self._ahead)
-        wait_in_line(partial(self._count, found))
+        self._stream.jetstream.slices.add(partial(self._count, found))
         found.ingest.followers.add(self)
         self._read()
 
@@ -183,15 +183,16 @@ class Origin:
         try:
             return found.log.count_ahead(self._ahead, STEP_RECORDS)
         except OSError:  # it cannot be read at present
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, wait_in_line, partial(self._count, found))
+            slices = self._stream.jetstream.slices
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, slices.add, partial(self._count, found))
             return True
 
     def _find(self) -> Stream | None:
         """The origin; None if it is elsewhere, where nobody answers. Raises ApiError if it is missing."""
-        config, jetstream = self._config, self._stream.jetstream
-        if config.external is not None and config.external.api != f"$JS.{jetstream.domain}.API":
+        config, stream = self._config, self._stream
+        if config.external is not None and config.external.api != f"$JS.{stream.jetstream.domain}.API":
             return None
-        found = jetstream.streams.get(config.name)
+        found = stream.account.streams.get(config.name)
         if found is None or not found.is_started:
             raise api_error("stream_not_found")
         if config.consumer is not None and config.consumer.name not in found.consumers:

@@ -1,0 +1,255 @@
+"""The JetStream of one account: its streams, its API and its in-process client.
+
+`start` reads what is on disk, before the first client connects. A stream whose files are too damaged to be
+read is reported and its directory left alone; nothing is ever deleted because it could not be read.
+
+    <store_dir>/jetstream/<account>/streams/<name>/meta.json, msgs/, consumers/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.broker.internal import InternalClient
+from headrace.config.options import API_LEVEL
+from headrace.config.options import AccountLimits as ConfiguredLimits
+from headrace.engine.core.interest import Interest
+from headrace.streams import formats
+from headrace.streams.api.advisories import client_info, random_id
+from headrace.streams.api.dispatch import Api, Request
+from headrace.streams.api.domain import DomainApi
+from headrace.streams.api.routes import REFUSALS, ROUTES
+from headrace.streams.config import StreamConfig, Wire
+from headrace.streams.consumers.restore import recover_consumers
+from headrace.streams.errors import StoreError
+from headrace.streams.files import (
+    META,
+    child_directory,
+    is_leftover,
+    list_directory,
+    make_directory,
+    read_checked,
+)
+from headrace.streams.resources import AccountLimits, AccountResources
+from headrace.streams.stream import Stream
+from headrace.streams.wire_types import Int, Int64, Uint64, always
+from headrace.unreadable import UNREADABLE_JSON
+
+if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+
+ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
+STOP_REQUESTS_SECONDS = 5.0
+STOP_CONSUMERS_SECONDS = 10.0
+STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"}
+
+
+class StreamMeta(Wire):
+    """The contents of meta.json."""
+
+    config: StreamConfig
+    created: Int64
+
+
+class ApiUse(Wire):
+    level: Int = always(API_LEVEL)
+    total: Uint64 = always(0)
+    errors: Uint64 = always(0)
+
+
+class AccountInfo(Wire):
+    memory: Uint64 = always(0)
+    storage: Uint64 = always(0)
+    reserved_memory: Uint64 = always(0)
+    reserved_storage: Uint64 = always(0)
+    streams: Int = always(0)
+    consumers: Int = always(0)
+    limits: AccountLimits = always(None)
+    domain: str = ""
+    api: ApiUse = always(None)
+
+
+class JetStreamAccount:
+    """`interest` has the subscriptions of the account's clients."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        name: str,
+        interest: Interest,
+        *,
+        limits: ConfiguredLimits | None,
+        is_enabled: bool,
+    ) -> None:
+        self.jetstream = jetstream
+        self.name = name
+        self.interest = interest
+        self.directory = os.path.join(jetstream.directory, name, "streams")
+        self.client = InternalClient(jetstream.hub, interest, jetstream.on_bug)
+        self.streams: dict[str, Stream] = {}
+        self.resources = AccountResources(
+            self.streams, jetstream.resources, is_enabled=is_enabled, limits=limits
+        )
+        self.api: Api | None = None
+        self.api_total = 0
+        self.api_errors = 0
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.resources.is_enabled
+
+    # -- starting and stopping
+
+    def start(self) -> None:
+        """Raises StoreError if the directory cannot be used."""
+        if self.is_enabled:
+            self._recover_all()
+        for stream in list(self.streams.values()):
+            stream.start(is_new=False)
+            if recover_consumers(stream):
+                stream.on_consumers_recovered()
+        jetstream = self.jetstream
+        if jetstream.domain:
+            DomainApi(jetstream.domain, self.client)
+        self.api = Api(
+            self,
+            ROUTES if self.is_enabled else REFUSALS,
+            limit=jetstream.options.jetstream_request_queue_limit,
+            audit=self._audit,
+        )
+
+    async def stop(self) -> None:
+        """Stop accepting requests and messages, and write everything to disk.
+
+        Requests and saves that do not finish in time are abandoned, and logged: none was acknowledged.
+        """
+        logger = self.jetstream.logger
+        for subject in await self.api.stop(STOP_REQUESTS_SECONDS) if self.api else ():
+            logger.warn(f"JetStream Shutdown: gave up on a request that does not end: {subject}")
+        await self._save_consumers()
+        for stream in self.streams.values():
+            stream.stop()
+        for stream in self.streams.values():
+            stream.close()
+        self.client.close()
+
+    async def _save_consumers(self) -> None:
+        """All at once, so that they do not wait for the disk one after another."""
+        saves = {
+            asyncio.ensure_future(consumer.save()): f"{stream.name} > {consumer.name}"
+            for stream in self.streams.values()
+            for consumer in stream.consumers.values()
+        }
+        if not saves:
+            return
+        logger = self.jetstream.logger
+        saved, unsaved = await asyncio.wait(saves, timeout=STOP_CONSUMERS_SECONDS)
+        for save in unsaved:
+            self.jetstream.logger.warn(
+                f"JetStream Shutdown: gave up on saving the state of consumer {saves[save]!r}"
+            )
+        for save in saved:
+            if error := save.exception():
+                logger.error(f"The state of consumer {saves[save]!r} is not saved: {error!r}")
+
+    def _recover_all(self) -> None:
+        try:
+            make_directory(self.directory)
+        except OSError as error:
+            raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
+        for name in list_directory(self.directory):
+            self._recover(name)
+
+    def _recover(self, name: str) -> None:
+        logger = self.jetstream.logger
+        directory = os.path.join(self.directory, name)
+        try:
+            meta = msgspec.json.decode(read_checked(os.path.join(directory, META)), type=StreamMeta)
+            if meta.config.name != name:
+                raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
+        except (StoreError, *UNREADABLE_JSON) as error:
+            if is_leftover(directory):
+                return  # the server was killed before this stream existed
+            logger.error(f"Stream {name!r} is not available and its files are left alone: {error}")
+            return
+        stream = Stream(self, meta.config, meta.created, directory)
+        try:
+            damages = stream.open()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            logger.error(f"Stream {name!r} is not available and its files are left alone: {reason}")
+            return
+        for damage in damages:
+            logger.warn(f"Stream {name!r}: {damage}")
+        self.add(stream)
+        logger.info(f"  Restored {stream.log.count:,} messages for stream '{self.name} > {name}'")
+
+    def add(self, stream: Stream) -> None:
+        """From here on no other stream can have its name or its subjects."""
+        self.streams[stream.name] = stream
+        self.resources.add_subjects(stream.config)
+
+    def remove(self, stream: Stream) -> None:
+        del self.streams[stream.name]
+        self.resources.remove_subjects(stream.config)
+
+    def stream_directory(self, config: StreamConfig) -> str | None:
+        """The directory of a stream; None in memory. Raises StoreError if no directory can have its name."""
+        return child_directory(self.directory, config.name) if config.storage == "file" else None
+
+    # -- requests and advisories
+
+    def count_request(self, *, failed: bool) -> None:
+        if self.is_enabled:
+            self.api_total += 1
+            self.api_errors += failed
+
+    def info(self) -> AccountInfo:
+        resources = self.resources
+        return AccountInfo(
+            memory=resources.used("memory"),
+            storage=resources.used("file"),
+            reserved_memory=resources.reserved("memory"),
+            reserved_storage=resources.reserved("file"),
+            streams=len(self.streams),
+            consumers=sum(len(stream.consumers) for stream in self.streams.values()),
+            limits=resources.limits,
+            domain=self.jetstream.domain,
+            api=ApiUse(total=self.api_total, errors=self.api_errors),
+        )
+
+    def publish_advisory(self, subject: str, kind: str, fields: dict[str, Any]) -> None:
+        """Publish it if anybody listens. `kind` completes the type."""
+        if not self.client.has_interest(subject.encode()):
+            return
+        body = {
+            "type": ADVISORY_TYPE + kind,
+            "id": random_id(),
+            "timestamp": formats.format_time(self.jetstream.now()),
+            **fields,
+        }
+        if domain := self.jetstream.domain:
+            body["domain"] = domain
+        self.client.publish(subject.encode(), msgspec.json.encode(body))
+
+    def announce(self, stream: Stream, action: str) -> None:
+        """`action` is create, modify or delete."""
+        subject = f"$JS.EVENT.ADVISORY.STREAM.{STREAM_ACTIONS[action]}.{stream.name}"
+        self.publish_advisory(subject, "stream_action", {"stream": stream.name, "action": action})
+
+    def _audit(self, request: Request, answer: bytes) -> None:
+        text = partial(bytes.decode, encoding="utf-8", errors="replace")
+        fields: dict[str, Any] = {
+            "server": self.jetstream.server_name,
+            "client": client_info(request.publisher, self.jetstream.server_name, self.name),
+            "subject": request.subject,
+            "response": text(answer),
+        }
+        if request.payload:
+            fields["request"] = text(request.payload)
+        self.publish_advisory("$JS.EVENT.ADVISORY.API", "api_audit", fields)
