@@ -10,6 +10,10 @@ SOURCES := $(shell find src -name '*.py')
 ENGINE := $(shell find src/headrace -name "*.pyx" -o -name "*.pxd")
 READY  := $(VENV)/.ready
 MINUTES ?= 5
+MEASURED := build/coverage
+COVERAGE := COVERAGE_FILE=$(CURDIR)/$(MEASURED)/data $(BIN)/python -m coverage
+PYTHON_FLOOR := 95
+CYTHON_FLOOR := 90
 # The tests of what is compiled.
 COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py) \
 	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py)
@@ -19,7 +23,7 @@ TOGETHER := -n 2 --dist loadfile
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-long test-debug test-sanitized fuzz soak lint format bench bench-long clean
+.PHONY: help demo test test-long test-debug test-sanitized test-pythons test-sparks coverage fuzz soak lint format bench bench-long clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
@@ -30,9 +34,10 @@ $(READY): pyproject.toml setup.py constraints.txt $(ENGINE)
 	@$(BIN)/python -m pip install -q -e '.[dev]'
 	@touch $@
 
-# The engine again with bounds checks, line tracing and asserts, beside the fast one.
-$(DEBUG)/.ready: $(READY) $(ENGINE)
-	@rm -rf $(DEBUG)
+# The engine again with bounds checks, asserts and counts of lines, beside the fast one.
+$(DEBUG)/.ready: $(READY) $(ENGINE) $(SOURCES)
+	@test build/base-debug -nt setup.py || rm -rf build/base-debug
+	@rm -rf $(DEBUG) build/base-debug/lib*
 	@HEADRACE_ENGINE_DEBUG=1 $(BIN)/python -m pip install -q --no-deps --target $(DEBUG) .
 	@touch $@
 
@@ -54,8 +59,29 @@ demo: $(READY)  ## orders through server and Spark into tables, a kill in the mi
 test: $(READY) test-debug  ## all tests that CI runs
 	$(BIN)/python -m pytest -q $(TOGETHER)
 
-test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build
-	PYTHONPATH=$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) $(COMPILED)
+test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build; at least CYTHON_FLOOR % of its lines must run
+	@find build/base-debug -name '*.gcda' -delete
+	PYTHONPATH=$(CURDIR)/$(DEBUG) $(BIN)/python -m pytest -q $(TOGETHER) $(COMPILED)
+	@$(BIN)/python -m tests.compiled_coverage --floor $(CYTHON_FLOOR)
+
+# All tests with the debug build, which counts lines of Cython, under coverage, which counts those of Python,
+# in every process that they start. Both slow the tests down, so they have more time.
+coverage: $(DEBUG)/.ready  ## branch coverage of Python and line coverage of Cython; details in build/coverage
+	@rm -rf $(MEASURED) && mkdir -p $(MEASURED)
+	@find build/base-debug -name '*.gcda' -delete
+	PYTHONPATH=$(CURDIR)/$(DEBUG) $(COVERAGE) run -m pytest -q $(TOGETHER) --timeout=300
+	@$(COVERAGE) combine -q
+	@$(COVERAGE) report --show-missing --skip-covered > $(MEASURED)/python.txt
+	@$(BIN)/python -m tests.compiled_coverage --missing > $(MEASURED)/cython.txt
+	@$(BIN)/python -m tests.compiled_coverage --floor $(CYTHON_FLOOR)
+	@echo "Python: $$($(COVERAGE) report --format=total) % of lines and branches ran (floor: $(PYTHON_FLOOR) %)"
+	@$(COVERAGE) report --format=total --fail-under=$(PYTHON_FLOOR) > $(MEASURED)/total.txt
+
+test-pythons: $(READY)  ## quick tests with Python 3.12, 3.13 and 3.14, those that are installed
+	@$(BIN)/python -m tests.versions pythons
+
+test-sparks: $(READY)  ## the main tests of Spark with the oldest and the newest PySpark that pyproject.toml allows
+	@$(BIN)/python -m tests.versions sparks
 
 test-sanitized: $(READY)  ## the tests of engine, streams and faults under the sanitizers of memory and undefined behavior
 	@$(BIN)/python -m tests.sanitizers --check

@@ -2,7 +2,7 @@
 
 Three environment variables ask for another build than the fast one:
 
-    HEADRACE_ENGINE_DEBUG=1      bounds checks, line tracing and internal asserts (`make test-debug`)
+    HEADRACE_ENGINE_DEBUG=1      bounds checks, asserts and counts of lines that ran (`make test-debug`)
     HEADRACE_ENGINE_SANITIZE=1   AddressSanitizer, UndefinedBehaviorSanitizer, asserts (`make test-sanitized`)
     HEADRACE_ENGINE_FUZZ=1       the same, and it tells a fuzzer which code an input reached (`make fuzz`)
 """
@@ -40,8 +40,14 @@ COVERAGE = "-fsanitize-coverage=trace-pc,trace-cmp -include tests/fuzz/trace.h"
 BUILDS = {
     # Without -g, which Python's own flags have, compiling takes half the time.
     "fast": Build("build", ["-O3", "-g0", "-DNDEBUG"], [("CYTHON_WITHOUT_ASSERTIONS", "1")]),
+    # Lines are counted by gcov and not by Cython's line tracing: it also sees threads that Python does not
+    # know, costs a fraction, and every process that ends adds to the same files (tests/compiled_coverage.py).
     "debug": Build(
-        "build/base-debug", ["-O0", "-g0", "-UNDEBUG"], [("CYTHON_TRACE_NOGIL", "1")], checks=True
+        "build/base-debug",
+        ["-O0", "-g0", "-UNDEBUG", "--coverage"],
+        [],
+        ("--coverage",),
+        checks=True,
     ),
     # What is undefined traps, and AddressSanitizer reports the signal. GCC's library for messages is not
     # used: it can only write to stderr, which tests capture.
@@ -72,7 +78,6 @@ directives = {
     "initializedcheck": build.checks,
     "nonecheck": build.checks,
     "cdivision": True,
-    "linetrace": build.checks,
     "freethreading_compatible": False,
 }
 extensions = [
@@ -91,7 +96,6 @@ setup(
         extensions,
         compiler_directives=directives,
         build_dir=f"{build.directory}/cython",
-        force=build.checks,
         nthreads=CORES,
     ),
     options={"build": {"build_base": build.directory}, "build_ext": {"parallel": CORES}},

@@ -74,22 +74,24 @@ def test_there_is_no_memory_at_any_moment(library: Path, quick_path: Path) -> No
     run_days(library, quick_path, "memory", 1, 3590)
 
 
-def symbols(path: Path, option: str) -> set[str]:
+def symbols(path: Path, *options: str) -> set[str]:
     """Names of functions, without the versions that the C library gives them."""
-    listed = subprocess.run(["nm", "-D", option, str(path)], check=True, capture_output=True, text=True)
+    listed = subprocess.run(["nm", *options, str(path)], check=True, capture_output=True, text=True)
     return {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
 
 
 def test_no_call_of_the_engine_is_forgotten(library: Path) -> None:
     assert importlib.import_module("headrace.engine.store.log")
-    intercepted = symbols(library, "--defined-only")
+    intercepted = symbols(library, "-D", "--defined-only")
     for folder in headrace.engine.__path__:
         modules = list(Path(folder).rglob("*.so"))
         assert len(modules) > 20
+        if "__gcov_exit" in symbols(modules[0]):
+            pytest.skip("the debug build also has the calls of gcov, which writes counts when a process ends")
         for module in modules:
             called = {
                 name
-                for name in symbols(module, "--undefined-only")
+                for name in symbols(module, "-D", "--undefined-only")
                 if not name.startswith(("Py", "_Py", "__pyx"))
             }
             unknown = called - intercepted - set(HARMLESS.split())

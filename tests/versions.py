@@ -1,0 +1,101 @@
+"""Runs quick tests with other Pythons and PySparks: python -m tests.versions pythons|sparks
+
+Each other Python gets an environment and a build of its own in build/pythons/, without Spark. A PySpark is
+put before the one of this environment, in build/sparks/: the oldest that pyproject.toml allows, and the
+newest that the package index has, which may be newer than the one in constraints.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = ("3.12", "3.13", "3.14")
+"""Those beside the oldest, with which everything else is tested."""
+QUICK = (
+    *("tests/engine", "tests/subjects", "tests/config", "tests/broker", "tests/monitor", "tests/client"),
+    *("tests/streams/origins", "tests/streams/test_recovery.py", "tests/streams/test_retention.py"),
+    *("tests/test_logs.py", "tests/test_server.py", "tests/cli/test_request.py"),
+)
+SMOKE = (
+    *("tests/spark/test_batch_read.py", "tests/spark/test_stream_read.py", "tests/spark/test_pushdown.py"),
+    *("tests/spark/test_sink.py", "tests/spark/test_land.py", "tests/spark/test_connect.py"),
+)
+TOGETHER = ("-n", "2", "--dist", "loadfile")
+
+
+def run(*command: str | Path, **variables: str) -> int:
+    print("+", *command, flush=True)
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode
+
+
+def interpreter(version: str) -> str | None:
+    """One on the path, or one of pyenv's: its commands on the path fail for versions that are not chosen."""
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"), reverse=True)
+    for candidate in (f"python{version}", *map(str, installed)):
+        try:
+            found = subprocess.run(
+                [candidate, "--version"], capture_output=True, text=True, check=True
+            ).stdout
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            continue
+        if found.startswith(b"Python %s." % version.encode()):
+            return candidate
+    return None
+
+
+def test_python(version: str, python: str) -> int:
+    place = ROOT / "build" / "pythons" / version
+    own = place / "bin" / "python"
+    return (
+        (0 if own.exists() else run(python, "-m", "venv", place))
+        or run(own, "-m", "pip", "install", "-q", ".[test]")
+        or run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TOGETHER, *QUICK)
+    )
+
+
+def pythons() -> dict[str, int | None]:
+    """The exit code by version; None where it is not installed."""
+    found = {version: interpreter(version) for version in PYTHONS}
+    return {f"Python {version}": python and test_python(version, python) for version, python in found.items()}
+
+
+def test_spark(requirement: str, place: Path) -> int:
+    """The path of PySpark comes first, also in Spark's workers: it gives them ours."""
+    unpinned = {"PIP_CONSTRAINT": ""}
+    install = (sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", place, requirement)
+    smoke = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SMOKE, "-k", "not nats-server")
+    return run(*install, **unpinned) or run(*smoke, PYTHONPATH=str(place))
+
+
+def sparks() -> dict[str, int | None]:
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    (declared,) = [requirement for requirement in extras["spark"] if requirement.startswith("pyspark")]
+    oldest = re.search(r">=([\d.]+)", declared)
+    assert oldest, f"{declared} has no lower bound"
+    results: dict[str, int | None] = {}
+    for name, requirement in (("oldest", f"pyspark=={oldest[1]}"), ("newest", declared)):
+        results[f"The {name} PySpark ({requirement})"] = test_spark(
+            requirement, ROOT / "build" / "sparks" / name
+        )
+    return results
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["pythons"], ["sparks"]):
+        print("usage: python -m tests.versions pythons|sparks", file=sys.stderr)
+        return 2
+    results = pythons() if arguments == ["pythons"] else sparks()
+    for name, code in results.items():
+        print(f"{name}: {'not installed' if code is None else 'failed' if code else 'passed'}")
+    return any(results.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
