@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,9 +172,40 @@ def test_many_sealed_segments_are_not_all_kept_open(quick_path: Path) -> None:
     assert log.segment_files > 150
     log = reopen(log, None)
     assert len(messages(log)) == 3000
-    open_files = [path for path in Path("/proc/self/fd").iterdir() if is_in(path, quick_path)]
-    assert len(open_files) < 70
+    assert 0 < count_open_files(quick_path) < 70
     log.close()
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Objects are freed by their reference counts alone."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_dropped_log_is_freed_without_the_garbage_collector(
+    quick_path: Path, committer: Committer | None
+) -> None:
+    """No part of a log holds a reference to the log. What is in flight is written before it goes."""
+    log = make_log(quick_path, committer, 100)
+    assert count_open_files(quick_path) > 0
+    log.append(b"s", b"", b"last")
+    done: list[str | None] = []
+    log.when_committed(done.append)
+    del log
+    if committer is not None:
+        committer.close()
+    assert done == [None]
+    assert count_open_files(quick_path) == 0
+    log = make_log(quick_path, None)
+    assert messages(log)[101] == (b"s", b"", b"last")
+    log.close()
+
+
+def count_open_files(directory: Path) -> int:
+    return sum(is_in(path, directory) for path in Path("/proc/self/fd").iterdir())
 
 
 def is_in(descriptor: Path, directory: Path) -> bool:

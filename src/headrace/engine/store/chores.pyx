@@ -3,9 +3,9 @@
 One chore of a log is under way at a time. It is planned when a group is handed over, and started when that group is on
 disk: everything that the plan takes for removed is then removed for good. (Overwriting texts is one, too: erasing.pyx.)
 
-A segment's REMOVED records speak of messages in older segments. They are needed as long as such a message is still in
+A segment's REMOVED records are about messages in older segments. They are needed as long as such a message is still in
 its file. So the oldest segments can simply be unlinked when all their messages are dead; a dead one in the middle is
-unlinked if none of its removals is needed, else rewritten to hold only those.
+unlinked if none of its removals is needed, otherwise rewritten to hold only those.
 
 A segment is rewritten when more than half of it is dead. What is dead at the very beginning of the log does not count as long
 as the beginning moves: a stream that loses its oldest messages is about to lose the whole segment, and would copy it
@@ -17,22 +17,22 @@ rest for a minute; after any other the segment is left alone until the next star
 Compressing comes last, and concerns every sealed segment that is not compressed so far: those that were written before it
 was asked for, too. If it fails (the disk is full, say), the segment stays as it is, and so do all others for a minute.
 
-A memory store has no chores: commit() frees what is dead and copies what is mostly dead.
+A memory store has no chores: a commit frees what is dead and copies what is mostly dead (compact_memory).
 """
 
-from libc.errno cimport EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
 
-from headrace.engine.store.committer cimport COMPRESS, ERASE, INDEX, REWRITE, UNLINK
-from headrace.engine.store.erasing cimport finish_erasing, follow_rewrite, start_erasing
+from headrace.engine.core.system cimport monotonic
+from headrace.engine.store.committer cimport COMPRESS, ERASE, INDEX, REWRITE, STAGE_SYNC, UNLINK, hand_over
+from headrace.engine.store.files cimport may_pass, sync_data, truncate_file
+from headrace.engine.store.jobs cimport perform
 from headrace.engine.store.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.store.segments cimport (
-    ABSENT, SEGMENT_HEAD, Packing, Ranges, Segment, add_message, add_range, clear_ranges, end_seq, free_packing, free_segment,
-    new_segment, next_place, place_of, seq_at,
+    ABSENT, SEGMENT_HEAD, Packing, add_message, add_range, clear_ranges, free_packing, free_segment, new_segment, next_place,
+    place_of, seq_at,
 )
-from headrace.engine.core.system cimport monotonic
 
 import os
 
@@ -41,40 +41,410 @@ cdef double PAUSE_SECONDS = 60      # without compressing or rewriting, after it
 cdef double QUIET_SECONDS = 60      # after which the beginning of the log is taken to stay where it is
 
 
-cdef bint may_pass(int error) noexcept:
-    """Whether what failed may work later: there was no space, no descriptor, no memory."""
-    return error in (ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM)
+cdef class Chores:
+    def __cinit__(self, Store store not None, Writer writer not None):
+        self.store = store
+        self.writer = writer
+        self.erasures = Erasures(store)
+        self.epoch = 1
+        self.job = <Job *> calloc(1, sizeof(Job))
+        if self.job == NULL:
+            raise MemoryError
+        self.job.directory = store.path
 
+    def __dealloc__(self):
+        # A job under way holds a reference to the log, so none is.
+        if self.job != NULL:
+            free(self.job.erasures)
+            free(self.job.numbers)
+            free(self.job.keep)
+            free(self.job.ranges)
+        free(self.job)
 
-cdef bint plan_chore(Log log) except -1:
-    """Fill log.chore with what is most useful. False: there is nothing to do."""
-    cdef uint32_t k
-    cdef Segment *segment
-    cdef bint resting = monotonic() < log.rewrite_at, waiting = False
-    if log.in_memory or log.failure is not None:
-        return False
-    log.chore.directory_first = log.directory_unsynced
-    if not resting and plan_unlink(log):
+    # -- starting -------------------------------------------------------------------------------------------------------
+
+    cdef bint _is_busy(self) noexcept:
+        return self.job.under_way or self.planned
+
+    cdef int plan_with_group(self) except -1:
+        """A group is about to be written: plan what can be done once it is on disk."""
+        if self.store.tidy_due and not self._is_busy():
+            self.planned = self._plan()
+        return 0
+
+    cdef int start_planned(self) except -1:
+        """The group is on disk."""
+        if self.planned:
+            self.planned = False
+            hand_over(self.writer.committer, self.job)
+        return 0
+
+    cdef int start(self) except -1:
+        """Start a chore if there is one and nothing is about to be committed (otherwise it is planned with that group)."""
+        if self.store.tidy_due and self.writer.failure is None and not self._is_busy() \
+                and not self.writer.commit_job.under_way and not self.writer.has_pending() and self._plan():
+            hand_over(self.writer.committer, self.job)
+        return 0
+
+    cdef int start_erasing(self) except -1:
+        """Erase what is due in one segment, unless another chore is under way: then it follows that."""
+        cdef Segment *segment
+        if self.erasures.count == 0 or self._is_busy() or self.writer.failure is not None \
+                or monotonic() < self.erasures.retry_at:
+            return 0
+        segment = self.erasures.next_due(self.job)
+        if segment == NULL:
+            return self.erasures.report_if_done()      # otherwise their removal is not on disk so far
+        if segment.packing != NULL and segment.fd < 0:
+            try:
+                self.store.open_file(segment)   # its name will be another file's before this log hears of it
+            except OSError as error:
+                return self.erasures.postpone(error.strerror)
+        self.job.kind = ERASE
+        self.job.segment = self.store.chore_segment = segment
+        return hand_over(self.writer.committer, self.job)
+
+    cdef void cancel(self) noexcept:
+        """What is planned is not done."""
+        if self.planned:
+            self.planned = False
+            self.store.chore_segment = NULL
+
+    # -- planning -------------------------------------------------------------------------------------------------------
+
+    cdef bint _plan(self) except -1:
+        """Fill the job with what is most useful. False: there is nothing to do.
+
+        If there is no memory for the plan it has to wait, as nothing else may wait for it.
+        """
+        try:
+            if not self._plan_something():
+                return False
+        except MemoryError:
+            return False
+        # Its file stays open: while it is rewritten, the name may already be the new file's.
+        self.store.chore_segment = NULL if self.job.kind == UNLINK else self.job.segment
         return True
-    note_head(log)
-    for k in range(log.segment_count):
-        segment = log.segments[k]
-        if segment.sealed and not segment.given_up and not segment.damaged and segment != log.active \
-                and is_mostly_dead(segment, segment.size):
-            if resting or is_leaving(log, segment):
-                waiting = True
-            elif plan_rewrite(log, k):
-                return True
-    for k in range(log.segment_count):
-        segment = log.segments[k]
-        if segment.sealed and not segment.indexed and not segment.given_up and segment != log.active:
-            log.chore.kind = INDEX
-            log.chore.segment = segment
+
+    cdef bint _plan_something(self) except -1:
+        cdef bint waiting = False
+        if self.store.in_memory or self.writer.failure is not None:
+            return False
+        self.job.directory_first = self.directory_unsynced
+        if monotonic() >= self.rewrite_at and self._plan_unlink():
             return True
-    if log.compress and plan_compress(log):
+        self._note_head()
+        if self._plan_rewrites(&waiting) or self._plan_index() or self.compress and self._plan_compress():
+            return True
+        self.store.tidy_due = waiting
+        return False
+
+    cdef bint _plan_unlink(self) except -1:
+        """All dead segments whose removals nobody needs any more."""
+        cdef Store store = self.store
+        cdef uint32_t k, count = 0
+        cdef bint oldest = True
+        cdef Segment *segment
+        cdef void *grown
+        grown = realloc(self.job.numbers, (store.segment_count + 1) * sizeof(uint64_t))
+        if grown == NULL:
+            raise MemoryError
+        self.job.numbers = <uint64_t *> grown
+        for k in range(store.segment_count):
+            segment = store.segments[k]
+            if segment.live or not segment.sealed or segment.given_up or segment == store.active:
+                oldest = False
+                continue
+            if not oldest:
+                # What is needed stays so until a file goes; do not look again before that.
+                if segment.kept_at == self.epoch:
+                    continue
+                if self._collect_needed(k, NULL):
+                    segment.kept_at = self.epoch
+                    continue
+            self.job.numbers[count] = segment.number
+            count += 1
+        self.job.number_count = count
+        self.job.kind = UNLINK
+        return count > 0
+
+    cdef bint _collect_needed(self, uint32_t k, Ranges *needed) except -1:
+        """Those removals of a segment that are about messages still in an older file; NULL: whether there is one."""
+        cdef Store store = self.store
+        cdef Segment *segment = store.segments[k]
+        cdef Segment *older
+        cdef uint32_t n, other
+        cdef uint64_t first, last, found
+        cdef uint64_t begin = max(store.logged_first, store.segments[0].base_seq)
+        for n in range(segment.removals.count if k else 0):
+            first = max(segment.removals.items[2 * n], begin)
+            last = segment.removals.items[2 * n + 1]
+            if first > last:
+                continue
+            for other in range(store.segment_of(first), k):
+                older = store.segments[other]
+                if older.base_seq > last:
+                    break
+                found = next_place(older, first)
+                if found < older.count and seq_at(older, found) <= last:
+                    if needed == NULL:
+                        return True
+                    if add_range(needed, first, last) < 0:
+                        raise MemoryError
+                    break
+        return needed != NULL and needed.count > 0
+
+    cdef bint _plan_rewrites(self, bint *waiting) except -1:
+        """The first segment that is mostly dead. `waiting`: there is one whose time has not come."""
+        cdef Store store = self.store
+        cdef bint resting = monotonic() < self.rewrite_at
+        cdef uint32_t k
+        cdef Segment *segment
+        for k in range(store.segment_count):
+            segment = store.segments[k]
+            if segment.sealed and not segment.given_up and not segment.damaged and segment != store.active \
+                    and is_mostly_dead(segment, segment.size):
+                if resting or self._is_leaving(segment):
+                    waiting[0] = True
+                elif self._plan_rewrite(k):
+                    return True
+        return False
+
+    cdef bint _plan_rewrite(self, uint32_t k) except -1:
+        cdef Segment *segment = self.store.segments[k]
+        cdef Ranges needed
+        cdef uint32_t n, count = 0
+        cdef void *grown
+        if segment.fd < 0:
+            try:
+                self.store.open_file(segment)
+            except OSError:
+                self.rewrite_at = monotonic() + PAUSE_SECONDS
+                return False
+        grown = realloc(self.job.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
+        if grown == NULL:
+            raise MemoryError
+        self.job.keep = <uint64_t *> grown
+        memset(&needed, 0, sizeof(Ranges))
+        try:
+            self._collect_needed(k, &needed)
+        except MemoryError:
+            clear_ranges(&needed)
+            raise
+        for n in range(segment.count):
+            if segment.offsets[n]:
+                self.job.keep[2 * count] = seq_at(segment, n)
+                self.job.keep[2 * count + 1] = segment.offsets[n]
+                count += 1
+        self.job.keep_count = count
+        free(self.job.ranges)
+        self.job.ranges = needed.items
+        self.job.range_count = needed.count
+        self.job.first_seq = self.store.logged_first
+        self.job.last_time = self.store.last_time
+        self.job.segment = segment
+        self.job.kind = REWRITE
         return True
-    log.tidy_due = waiting
-    return False
+
+    cdef void _note_head(self) noexcept:
+        if self.head_seen and self.head_seen != self.store.first_seq:
+            self.head_moved_at = monotonic()
+        self.head_seen = self.store.first_seq
+
+    cdef bint _is_leaving(self, const Segment *segment) noexcept:
+        """Whether it is the first one, and would not be mostly dead but for the messages that were its first."""
+        cdef uint32_t place = place_of(segment, self.store.first_seq)
+        if place == ABSENT or segment.offsets[place] == 0 or self.head_moved_at + QUIET_SECONDS < monotonic():
+            return False
+        return not is_mostly_dead(segment, segment.size - segment.offsets[place] + SEGMENT_HEAD)
+
+    cdef bint _plan_index(self) noexcept:
+        cdef uint32_t k
+        cdef Segment *segment
+        for k in range(self.store.segment_count):
+            segment = self.store.segments[k]
+            if segment.sealed and not segment.indexed and not segment.given_up and segment != self.store.active:
+                self.job.kind = INDEX
+                self.job.segment = segment
+                return True
+        return False
+
+    cdef bint _plan_compress(self) except -1:
+        cdef uint32_t k
+        cdef Segment *segment
+        if monotonic() < self.compress_at:
+            return False
+        for k in range(self.store.segment_count):
+            segment = self.store.segments[k]
+            if segment.packing != NULL or segment.left_plain or segment.given_up or segment.damaged \
+                    or not segment.sealed or segment == self.store.active or segment.live == 0:
+                continue
+            if segment.fd < 0:
+                try:
+                    self.store.open_file(segment)
+                except OSError:
+                    self.compress_at = monotonic() + PAUSE_SECONDS
+                    return False
+            self.job.segment = segment
+            self.job.kind = COMPRESS
+            return True
+        return False
+
+    # -- finishing ------------------------------------------------------------------------------------------------------
+
+    cdef Outcome finish(self, Job *job) except *:
+        """A chore is done: take the result over."""
+        cdef bint valid = True         # the store is still the one that the chore was planned for
+        self.store.chore_segment = NULL
+        if job.kind in (REWRITE, UNLINK) and job.directory_first and not job.error:
+            self.directory_unsynced = False
+        if job.directory_unsynced:
+            self.directory_unsynced = True
+            self.store.reports.warn(
+                "the directory cannot be synced: a file that was replaced may be back after a power failure")
+        if job.kind == ERASE:
+            if job.error and job.stage == STAGE_SYNC:
+                return SYNC_FAILED
+            valid = self._finish_erase(job)
+        elif job.kind == INDEX:
+            self._finish_index(job)
+        elif job.kind == REWRITE:
+            self._finish_rewrite(job)
+        elif job.kind == COMPRESS:
+            valid = self._finish_compress(job)
+        else:
+            valid = self._finish_unlink(job)
+        free(job.keep)
+        job.keep = NULL
+        return CONTINUE if valid else ROLLED_BACK
+
+    cdef int _finish_index(self, Job *job) except -1:
+        job.segment.indexed = True
+        job.segment.damaged = job.segment.damaged or job.damaged
+        job.segment.given_up = job.error != 0 and not may_pass(job.error)
+        return 0
+
+    cdef int _finish_rewrite(self, Job *job) except -1:
+        if job.damaged:
+            job.segment.damaged = True
+            self.store.reports.warn(f"segment {job.segment.number} is damaged and stays as it is")
+        elif job.error:
+            self.rewrite_at = monotonic() + PAUSE_SECONDS
+            job.segment.given_up = not may_pass(job.error)
+            self.store.reports.warn(
+                f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
+        else:
+            self._replace(job.segment, job.replacement)
+        return 0
+
+    cdef int _replace(self, Segment *old, Segment *fresh) except -1:
+        """Put a rewritten segment in the place of the old one; what was removed meanwhile is removed there, too."""
+        cdef Store store = self.store
+        cdef uint32_t k, place
+        cdef uint64_t end
+        if not self.writer.wait_for_sync(old):
+            free_segment(fresh)
+            return 0
+        for k in range(fresh.count):
+            place = place_of(old, seq_at(fresh, k))
+            if place == ABSENT or old.offsets[place] == 0:
+                end = fresh.size
+                if k + 1 < fresh.count:
+                    end = fresh.offsets[k + 1]
+                fresh.live_bytes -= end - fresh.offsets[k]
+        self.erasures.follow_rewrite(old, fresh)
+        # A second pass, as the first one needs all offsets.
+        for k in range(fresh.count):
+            place = place_of(old, seq_at(fresh, k))
+            if place == ABSENT or old.offsets[place] == 0:
+                fresh.offsets[k] = 0
+                fresh.live -= 1
+        for k in range(store.segment_count):
+            if store.segments[k] == old:
+                self.epoch += 1
+                store.segments[k] = fresh
+                break
+        free_segment(old)
+        store.open_files += 1
+        return 0
+
+    cdef bint _finish_unlink(self, Job *job) except -1:
+        """False: the log was rolled back instead."""
+        cdef Store store = self.store
+        cdef Segment *segment
+        cdef uint32_t k, n
+        if job.error:
+            store.reports.warn(f"dead segments cannot be removed: {os.strerror(job.error)}")
+            self.rewrite_at = monotonic() + PAUSE_SECONDS
+            for k in range(store.segment_count):
+                if not may_pass(job.error) and store.segments[k].live == 0:
+                    store.segments[k].given_up = True
+            return True
+        for n in range(job.number_count):
+            for k in range(store.segment_count):
+                segment = store.segments[k]
+                if segment.number == job.numbers[n]:
+                    if not self.writer.wait_for_sync(segment):
+                        return False
+                    self.epoch += 1
+                    store.drop_segment(k)
+                    free_segment(segment)
+                    break
+        return True
+
+    cdef bint _finish_compress(self, Job *job) except -1:
+        """A segment was compressed: read the new file from now on. False: the log was rolled back instead."""
+        job.segment.damaged = job.segment.damaged or job.damaged
+        if job.error:
+            self.compress_at = monotonic() + PAUSE_SECONDS
+            job.segment.left_plain = not may_pass(job.error)
+            if not self.compress_failing:      # once, until it works again
+                self.store.reports.warn(
+                    f"a segment cannot be compressed and stays as it is: {os.strerror(job.error)}")
+            self.compress_failing = True
+            return True
+        self.compress_failing = False
+        if job.packing == NULL:
+            job.segment.left_plain = True
+            return True
+        return self._adopt_packing(job)
+
+    cdef bint _finish_erase(self, Job *job) except -1:
+        """False: the log was rolled back instead."""
+        if job.packing != NULL and not self._adopt_packing(job):
+            return False
+        self.erasures.finish(job)
+        return True
+
+    cdef bint _adopt_packing(self, Job *job) except -1:
+        """The file of a segment was replaced by a compressed one. False: the log was rolled back instead."""
+        cdef Packing *packing = job.packing
+        job.packing = NULL
+        if not self.writer.wait_for_sync(job.segment):
+            free_packing(packing)
+            return False
+        self.store.change_packing(job.segment, packing)
+        return True
+
+    # -- closing --------------------------------------------------------------------------------------------------------
+
+    cdef int write_indexes(self) except -1:
+        """Of the active segment, and of those whose turn did not come. No job is under way."""
+        cdef Store store = self.store
+        cdef Job job
+        cdef uint32_t k
+        memset(&job, 0, sizeof(Job))
+        job.kind = INDEX
+        job.directory = store.path
+        if store.active != NULL and store.active.fd >= 0:
+            if truncate_file(store.active.fd, store.active.size) or sync_data(store.active.fd):
+                return 0
+        for k in range(store.segment_count):
+            job.segment = store.segments[k]
+            if not job.segment.indexed or job.segment == store.active:
+                with nogil:
+                    perform(&job)
+        return 0
 
 
 cdef bint is_mostly_dead(const Segment *segment, uint64_t size) noexcept:
@@ -82,266 +452,23 @@ cdef bint is_mostly_dead(const Segment *segment, uint64_t size) noexcept:
     return 2 * useful < size and size - useful >= WORTH_WHILE
 
 
-cdef void note_head(Log log) noexcept:
-    if log.head_seen and log.head_seen != log.first_seq:
-        log.head_moved_at = monotonic()
-    log.head_seen = log.first_seq
+# -- in memory ----------------------------------------------------------------------------------------------------------
 
-
-cdef bint is_leaving(Log log, const Segment *segment) noexcept:
-    """Whether it is the first one, and would not be mostly dead but for the messages that were its first."""
-    cdef uint32_t place = place_of(segment, log.first_seq)
-    if place == ABSENT or segment.offsets[place] == 0 or log.head_moved_at + QUIET_SECONDS < monotonic():
-        return False
-    return not is_mostly_dead(segment, segment.size - segment.offsets[place] + SEGMENT_HEAD)
-
-
-cdef bint plan_compress(Log log) except -1:
-    cdef uint32_t k
-    cdef Segment *segment
-    if monotonic() < log.compress_at:
-        return False
-    for k in range(log.segment_count):
-        segment = log.segments[k]
-        if segment.packing != NULL or segment.left_plain or segment.given_up or segment.damaged or not segment.sealed \
-                or segment == log.active or segment.live == 0:
-            continue
-        log.chore.segment = segment    # so that it stays open: the name will be that of another file
-        if segment.fd < 0:
-            try:
-                log.open_file(segment)
-            except OSError:
-                log.compress_at = monotonic() + PAUSE_SECONDS
-                return False
-        log.chore.kind = COMPRESS
-        return True
-    return False
-
-
-cdef bint plan_unlink(Log log) except -1:
-    """All dead segments whose removals nobody needs any more."""
-    cdef uint32_t k, count = 0
-    cdef bint oldest = True
-    cdef Segment *segment
-    cdef void *grown
-    grown = realloc(log.chore.numbers, (log.segment_count + 1) * sizeof(uint64_t))
-    if grown == NULL:
-        raise MemoryError
-    log.chore.numbers = <uint64_t *> grown
-    for k in range(log.segment_count):
-        segment = log.segments[k]
-        if segment.live or not segment.sealed or segment.given_up or segment == log.active:
-            oldest = False
-            continue
-        if not oldest:
-            # What is needed stays so until a file goes; do not look again before that.
-            if segment.kept_at == log.epoch:
-                continue
-            if collect_needed(log, k, NULL):
-                segment.kept_at = log.epoch
-                continue
-        log.chore.numbers[count] = segment.number
-        count += 1
-    log.chore.number_count = count
-    log.chore.kind = UNLINK
-    return count > 0
-
-
-cdef bint collect_needed(Log log, uint32_t place, Ranges *needed) except -1:
-    """Those removals of a segment that speak of messages which are still in an older file; NULL: whether there is one."""
-    cdef Segment *segment = log.segments[place]
-    cdef Segment *older
-    cdef uint32_t k, other
-    cdef uint64_t first, last, found
-    cdef uint64_t begin = max(log.logged_first, log.segments[0].base_seq)
-    for k in range(segment.removals.count if place else 0):
-        first = max(segment.removals.items[2 * k], begin)
-        last = segment.removals.items[2 * k + 1]
-        if first > last:
-            continue
-        for other in range(log.segment_place(first), place):
-            older = log.segments[other]
-            if older.base_seq > last:
-                break
-            found = next_place(older, first)
-            if found < older.count and seq_at(older, found) <= last:
-                if needed == NULL:
-                    return True
-                if add_range(needed, first, last) < 0:
-                    raise MemoryError
-                break
-    return needed != NULL and needed.count > 0
-
-
-cdef bint plan_rewrite(Log log, uint32_t place) except -1:
-    cdef Segment *segment = log.segments[place]
-    cdef Ranges needed
-    cdef uint32_t k, count = 0
-    cdef void *grown
-    log.chore.segment = segment    # so that it stays open
-    if segment.fd < 0:
-        try:
-            log.open_file(segment)
-        except OSError:
-            log.rewrite_at = monotonic() + PAUSE_SECONDS
-            return False
-    grown = realloc(log.chore.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
-    if grown == NULL:
-        raise MemoryError
-    log.chore.keep = <uint64_t *> grown
-    needed.items = NULL
-    needed.count = needed.capacity = 0
-    collect_needed(log, place, &needed)
-    for k in range(segment.count):
-        if segment.offsets[k]:
-            log.chore.keep[2 * count] = seq_at(segment, k)
-            log.chore.keep[2 * count + 1] = segment.offsets[k]
-            count += 1
-    log.chore.keep_count = count
-    free(log.chore.ranges)
-    log.chore.ranges = needed.items
-    log.chore.range_count = needed.count
-    log.chore.first_seq = log.logged_first
-    log.chore.last_time = log.last_time
-    log.chore.segment = segment
-    log.chore.kind = REWRITE
-    return True
-
-
-cdef int finish_chore(Log log, Job *job) except -1:
-    """Take the result over, and start the next one if nothing waits to be committed."""
-    cdef uint32_t k, n
-    if job.kind in (REWRITE, UNLINK) and job.directory_first and not job.error:
-        log.directory_unsynced = False
-    if job.directory_unsynced:
-        log.directory_unsynced = True
-        log.warn("the directory cannot be synced: a file that was replaced may be back after a power failure")
-    if job.kind == ERASE:
-        finish_erasing(log, job)
-    elif job.kind == INDEX:
-        job.segment.indexed = True
-        job.segment.damaged = job.segment.damaged or job.damaged
-        job.segment.given_up = job.error != 0 and not may_pass(job.error)
-    elif job.kind == REWRITE:
-        if job.damaged:
-            job.segment.damaged = True
-            log.warn(f"segment {job.segment.number} is damaged and stays as it is")
-        elif job.error:
-            log.rewrite_at = monotonic() + PAUSE_SECONDS
-            job.segment.given_up = not may_pass(job.error)
-            log.warn(f"segment {job.segment.number} cannot be rewritten: {os.strerror(job.error)}")
-        else:
-            replace(log, job.segment, job.replacement)
-    elif job.kind == COMPRESS:
-        if not take_packing(log, job):
-            return 0
-    elif not job.error:
-        for n in range(job.number_count):
-            for k in range(log.segment_count):
-                if log.segments[k].number == job.numbers[n]:
-                    if not drop(log, k):
-                        return 0
-                    break
-    else:
-        log.warn(f"dead segments cannot be removed: {os.strerror(job.error)}")
-        log.rewrite_at = monotonic() + PAUSE_SECONDS
-        for k in range(log.segment_count):
-            if not may_pass(job.error) and log.segments[k].live == 0:
-                log.segments[k].given_up = True
-    free(job.keep)
-    job.keep = NULL
-    start_erasing(log)
-    return log._tidy()
-
-
-cdef bint take_packing(Log log, Job *job) except -1:
-    """A segment was compressed: read the new file from now on. False: the log was opened anew instead."""
-    cdef Packing *packing = job.packing
-    job.packing = NULL
-    job.segment.damaged = job.segment.damaged or job.damaged
-    if job.error:
-        log.compress_at = monotonic() + PAUSE_SECONDS
-        job.segment.left_plain = not may_pass(job.error)
-        log._warn_of_compression(os.strerror(job.error))
-        return True
-    log.compress_failing = False
-    if packing == NULL:
-        job.segment.left_plain = True
-        return True
-    if not wait_for_sync(log, job.segment):
-        free_packing(packing)
-        return False
-    log.change_packing(job.segment, packing)
-    return True
-
-
-cdef bint wait_for_sync(Log log, Segment *segment) except -1:
-    """Its file is about to be closed. False: the sync failed, so the log was opened anew, and the segment is gone."""
-    cdef bint failing = log.failure is not None     # _failed() waits for this chore, and opens the log anew after it
-    while log.sync_job.under_way and log.sync_job.fd == segment.fd:
-        log.committer.wait_for(log.sync_job)
-        if log.failure is not None and not failing:
-            return False
-    return True
-
-
-cdef bint drop(Log log, uint32_t place) except -1:
-    """False: the log was opened anew instead."""
-    cdef Segment *segment = log.segments[place]
-    if not wait_for_sync(log, segment):
-        return False
-    log.epoch += 1
-    log.drop_segment(place)
-    free_segment(segment)
-    return True
-
-
-cdef int replace(Log log, Segment *old, Segment *fresh) except -1:
-    """Put a rewritten segment in the place of the old one; what was removed meanwhile is removed there, too."""
-    cdef uint32_t k, place
-    cdef uint64_t end
-    if not wait_for_sync(log, old):
-        free_segment(fresh)
-        return 0
-    for k in range(fresh.count):
-        place = place_of(old, seq_at(fresh, k))
-        if place == ABSENT or old.offsets[place] == 0:
-            end = fresh.size
-            if k + 1 < fresh.count:
-                end = fresh.offsets[k + 1]
-            fresh.live_bytes -= end - fresh.offsets[k]
-    follow_rewrite(log, old, fresh)
-    # A second pass, as the first one needs all offsets.
-    for k in range(fresh.count):
-        place = place_of(old, seq_at(fresh, k))
-        if place == ABSENT or old.offsets[place] == 0:
-            fresh.offsets[k] = 0
-            fresh.live -= 1
-    for k in range(log.segment_count):
-        if log.segments[k] == old:
-            log.epoch += 1
-            log.segments[k] = fresh
-            break
-    free_segment(old)
-    log.open_files += 1
-    return 0
-
-
-cdef int compact_memory(Log log) except -1:
+cdef int compact_memory(Store store) except -1:
     cdef uint32_t k = 0
     cdef Segment *segment
-    log.tidy_due = False
-    while k < log.segment_count:
-        segment = log.segments[k]
-        if segment == log.active:
+    store.tidy_due = False
+    while k < store.segment_count:
+        segment = store.segments[k]
+        if segment == store.active:
             k += 1
         elif segment.live == 0:
-            log.drop_segment(k)
-            log._bury(segment)
+            store.drop_segment(k)
+            store.bury(segment)
         else:
             if 2 * (SEGMENT_HEAD + segment.live_bytes) < segment.size:
-                log.segments[k] = copy_survivors(segment)
-                log._bury(segment)
+                store.segments[k] = copy_survivors(segment)
+                store.bury(segment)
             k += 1
     return 0
 

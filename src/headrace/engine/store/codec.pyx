@@ -184,6 +184,18 @@ cdef uint32_t compress_block(const char *data, uint32_t length, char *output, ui
 
 @cython.linetrace(False)
 @cython.profile(False)
+cdef inline const uint8_t *_get_length(const uint8_t *at, const uint8_t *end, uint32_t *length) noexcept nogil:
+    """The rest of a length that did not fit into its token; where the input continues."""
+    cdef uint8_t more = 255
+    while more == 255 and at < end and length[0] < LARGEST_INPUT:
+        more = at[0]
+        length[0] += more
+        at += 1
+    return at
+
+
+@cython.linetrace(False)
+@cython.profile(False)
 cdef uint32_t expand_block(const char *data, uint32_t length, char *output, uint32_t capacity,
                            uint32_t enough) noexcept nogil:
     """Returns how many bytes came out before the input ended, was no longer valid, or at least `enough` were there."""
@@ -194,17 +206,12 @@ cdef uint32_t expand_block(const char *data, uint32_t length, char *output, uint
     cdef uint8_t *stop = out + enough
     cdef const uint8_t *match
     cdef uint32_t size, offset, token
-    cdef uint8_t more
     while at < end and out < stop:
         token = at[0]
         at += 1
         size = token >> 4
         if size == 15:
-            more = 255
-            while more == 255 and at < end and size < LARGEST_INPUT:
-                more = at[0]
-                size += more
-                at += 1
+            at = _get_length(at, end, &size)
         if size <= 16 and end - at >= 16 and limit - out >= 16:
             memcpy(out, at, 16)    # more than wanted, but of fixed length: that is quicker
         else:
@@ -219,11 +226,7 @@ cdef uint32_t expand_block(const char *data, uint32_t length, char *output, uint
         at += 2
         size = token & 15
         if size == 15:
-            more = 255
-            while more == 255 and at < end and size < LARGEST_INPUT:
-                more = at[0]
-                size += more
-                at += 1
+            at = _get_length(at, end, &size)
         size += SHORTEST
         if offset == 0 or offset > out - <uint8_t *> output or limit - out < <Py_ssize_t> size:
             break

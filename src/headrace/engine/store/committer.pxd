@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.store.groups cimport Buffer
 from headrace.engine.store.segments cimport Packing, Segment
 
 cdef extern from "pthread.h" nogil:
@@ -11,15 +12,6 @@ cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_cond_t:
         pass
 
-cdef struct Part:
-    # A run of bytes of a buffer that goes into one file.
-    Segment *segment
-    uint64_t offset                # in the file
-    size_t start                   # in the buffer
-    size_t length
-    bint create                    # the file does not exist so far
-    bint seal                      # it is the last part of the file
-
 cdef struct Erasure:
     # A record on disk whose text is to be overwritten.
     uint64_t number                # of its segment,
@@ -28,15 +20,6 @@ cdef struct Erasure:
     uint32_t length
     uint64_t seq
     uint64_t group                 # it is removed for good when this group is on disk
-
-cdef struct Buffer:
-    char *data
-    size_t size
-    size_t capacity
-    Part *parts
-    uint32_t part_count
-    uint32_t part_capacity
-    uint64_t last_seq              # committed_seq when all of it is written
 
 cdef enum JobKind:
     COMMIT, SYNC, ROLLBACK, INDEX, REWRITE, UNLINK, COMPRESS, ERASE
@@ -111,4 +94,3 @@ cdef class Committer:
 
 
 cdef int hand_over(Committer committer, Job *job) except -1
-cdef void free_buffer(Buffer *buffer) noexcept nogil

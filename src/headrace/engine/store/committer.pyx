@@ -320,10 +320,3 @@ cdef int hand_over(Committer committer, Job *job) except -1:
     with nogil:
         perform(job)
     return (<JobOwner> job.owner).on_done(job)
-
-
-cdef void free_buffer(Buffer *buffer) noexcept nogil:
-    if buffer != NULL:
-        free(buffer.data)
-        free(buffer.parts)
-        free(buffer)

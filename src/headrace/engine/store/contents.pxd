@@ -1,4 +1,4 @@
-# What is in a segment, found by scanning it or read from its index file. The theory is at the top of contents.pyx.
+# What is in a segment, found by scanning it or read from its index file (index_file.pxd). The theory is at the top of contents.pyx.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -50,8 +50,4 @@ cdef struct Contents:
     bint torn                      # behind the end there is something that is not a record
 
 cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, Contents *contents) noexcept nogil
-cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil
-cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
-                     Contents *contents) noexcept nogil
-cdef bint load_places(const char *directory, uint64_t number, Contents *contents, bint subjects) noexcept nogil
 cdef void free_contents(Contents *contents) noexcept nogil

@@ -1,13 +1,28 @@
 # Overwriting the texts of deleted messages. The theory is at the top of erasing.pyx.
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.committer cimport Job
-from headrace.engine.store.log cimport Log
+from headrace.engine.store.committer cimport Erasure, Job
 from headrace.engine.store.segments cimport Segment
+from headrace.engine.store.store cimport Store
 
-cdef int plan_erasure(Log log, uint64_t seq) except -1
-cdef int start_erasing(Log log) except -1
-cdef int finish_erasing(Log log, Job *job) except -1
-cdef int follow_rewrite(Log log, const Segment *old, Segment *fresh) except -1
-cdef void forget_erasures(Log log, uint64_t after) noexcept
+cdef class Erasures:
+    cdef Store store
+    cdef Erasure *queue            # texts that are to be overwritten
+    cdef uint32_t count
+    cdef uint32_t capacity
+    cdef list waiting              # callbacks of when_erased
+    cdef str failure               # why the last try failed; None: it did not
+    cdef double retry_at           # not before
+
+    cdef int add(self, uint64_t seq) except -1
+    cdef Segment *next_due(self, Job *job) except? NULL
+    cdef int finish(self, Job *job) except -1
+    cdef int report_if_done(self) except -1
+    cdef int postpone(self, str reason) except -1
+    cdef void follow_rewrite(self, const Segment *old, const Segment *fresh) noexcept
+    cdef void drop_uncommitted(self) noexcept
+    cdef list take_callbacks(self)
+    cdef Segment *_segment_of(self, const Erasure *erasure) noexcept
+    cdef void _remove(self, const Job *job) noexcept
+    cdef int _report(self, str failure) except -1

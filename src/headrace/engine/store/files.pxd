@@ -1,7 +1,7 @@
 # The system calls of the store, each completed or failed: EINTR and short writes are dealt with here. All of them run
 # without the GIL, and return 0 or an errno.
 
-from libc.errno cimport EINTR, EIO, errno
+from libc.errno cimport EDQUOT, EFBIG, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CLOEXEC, O_DIRECTORY, O_RDONLY, open
@@ -61,7 +61,7 @@ cdef inline int sync_data(int fd) noexcept nogil:
     return 0 if fdatasync(fd) == 0 else errno
 
 
-cdef inline int cut(int fd, uint64_t size) noexcept nogil:
+cdef inline int truncate_file(int fd, uint64_t size) noexcept nogil:
     while ftruncate(fd, size) < 0:
         if errno != EINTR:
             return errno
@@ -96,3 +96,8 @@ cdef inline uint32_t random_salt() noexcept nogil:
     while salt == 0:
         getrandom(&salt, sizeof(salt), 0)
     return salt
+
+
+cdef inline bint may_pass(int error) noexcept nogil:
+    """Whether what failed may work later: there was no space, no descriptor, no memory."""
+    return error == ENOSPC or error == EDQUOT or error == EFBIG or error == EMFILE or error == ENFILE or error == ENOMEM

@@ -4,7 +4,7 @@ COMMIT   writes the buffer of one log, then syncs. If anything cannot be written
          are cut to where it began and new ones removed. A failed sync is another matter: nobody can know what is on the
          disk after it, so nothing is tried again.
 SYNC     syncs a file that was written some time ago (only with a sync_interval).
-ROLLBACK re-reads the log after a failed COMMIT: see failing.pyx.
+ROLLBACK re-reads the log after a failed COMMIT: see rollback.pyx.
 INDEX    writes the index file of a sealed segment.
 REWRITE  rewrites a sealed segment without its dead messages: under a temporary name, synced, renamed over the old
          one, and the directory synced. Killed anywhere in between, there is the old file or the new one. Once it is
@@ -26,13 +26,15 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open
 from posix.unistd cimport close, fsync, unlink
 
 from headrace.engine.store.committer cimport (
-    COMMIT, COMPRESS, ERASE, INDEX, REWRITE, ROLLBACK, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Buffer, Erasure,
-    JobOwner, Part,
+    COMMIT, COMPRESS, ERASE, INDEX, REWRITE, ROLLBACK, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Erasure, JobOwner,
 )
-from headrace.engine.store.contents cimport Contents, free_contents, scan, write_index
+from headrace.engine.store.contents cimport Contents, free_contents, scan
 from headrace.engine.store.files cimport (
-    PATH_SIZE, cut, fallocate, open_directory, random_salt, read_all, segment_path, sync_data, sync_directory, write_all,
+    PATH_SIZE, fallocate, open_directory, random_salt, read_all, segment_path, sync_data, sync_directory, truncate_file,
+    write_all,
 )
+from headrace.engine.store.groups cimport Buffer, Part
+from headrace.engine.store.index_file cimport write_index
 from headrace.engine.store.packer cimport compress_segment, erase_packed
 from headrace.engine.store.packing cimport Stretch, load_blocks
 from headrace.engine.store.record cimport (
@@ -130,7 +132,7 @@ cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
         return error
     if part.seal:
         # The space behind the last record is given back. The sync of this part covers it.
-        error = cut(segment.fd, end)
+        error = truncate_file(segment.fd, end)
         segment.allocated = end
     return error
 
@@ -161,7 +163,7 @@ cdef void _take_back(Job *job, Part *part) noexcept nogil:
             segment.fd = -1
         segment_path(path, job.directory, segment.number, b"log")
         unlink(path)
-    elif cut(segment.fd, part.offset):
+    elif truncate_file(segment.fd, part.offset):
         job.stage = STAGE_SYNC     # what is behind the last good record is not known: as bad as a failed sync
     segment.allocated = part.offset
 

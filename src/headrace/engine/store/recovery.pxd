@@ -1,5 +1,6 @@
 # Opening a directory of segments. The theory is at the top of recovery.pyx.
 
-from headrace.engine.store.log cimport Log
+from headrace.engine.store.store cimport Store
 
-cdef list recover(Log log)
+cdef list recover(Store store)
+cdef int delete_files(str directory) except -1

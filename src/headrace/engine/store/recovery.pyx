@@ -13,19 +13,18 @@ are passed over, a file without a readable head is put aside under another name.
 from libc.errno cimport errno
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.unistd cimport close
 
-from headrace.engine.store.contents cimport (
-    HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, load_places, read_index, scan,
-)
-from headrace.engine.store.files cimport PATH_SIZE, cut, file_size, read_all, segment_path, sync_data
+from headrace.engine.store.contents cimport HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, scan
+from headrace.engine.store.files cimport PATH_SIZE, file_size, read_all, segment_path, sync_data, truncate_file
+from headrace.engine.store.index_file cimport load_places, read_index
 from headrace.engine.store.packing cimport read_packing
 from headrace.engine.store.record cimport HEAD_SIZE
 from headrace.engine.store.segments cimport (
-    SEGMENT_HEAD, Packing, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_packing, free_segment,
-    new_segment, read_segment_head,
+    SEGMENT_HEAD, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment,
+    read_segment_head,
 )
 from headrace.engine.store.subject_index cimport Entry
 
@@ -36,15 +35,15 @@ import re
 SEGMENT_NAME = re.compile(r"(\d{12,20})\.log")
 
 
-cdef list recover(Log log):
-    """Fill an empty log from its directory. One line per damage; raises OSError if the directory cannot be read."""
+cdef list recover(Store store):
+    """Fill an empty store from its directory. One line per damage; raises OSError if the directory cannot be read."""
     cdef list reports = []
     cdef list numbers = []
     cdef Contents *contents = NULL
     cdef uint32_t k, count
-    for name in os.listdir(log.directory):
+    for name in os.listdir(store.directory):
         if name.endswith(".tmp") and name[:12].isdigit():
-            os.unlink(os.path.join(log.directory, name))
+            os.unlink(os.path.join(store.directory, name))
         elif (match := SEGMENT_NAME.fullmatch(name)) is not None:
             numbers.append(int(match[1]))
     numbers.sort()
@@ -56,10 +55,10 @@ cdef list recover(Log log):
     latest = max(numbers, default=0)
     try:
         for number in numbers:
-            log.next_number = max(log.next_number, <uint64_t> number + 1)
-            if open_segment(log, number, number == latest, &contents[k], reports):
+            store.next_number = max(store.next_number, <uint64_t> number + 1)
+            if open_segment(store, number, number == latest, &contents[k], reports):
                 k += 1
-        replay(log, contents)
+        replay(store, contents)
     finally:
         while k:
             k -= 1
@@ -68,99 +67,120 @@ cdef list recover(Log log):
     return reports
 
 
-cdef bint open_segment(Log log, uint64_t number, bint latest, Contents *contents, list reports) except -1:
-    """Read one file. False: there is nothing in it."""
-    cdef char path[PATH_SIZE]
-    cdef char text[SEGMENT_HEAD]
+cdef bint open_segment(Store store, uint64_t number, bint latest, Contents *contents, list reports) except -1:
+    """Read one file and add it to the store. False: there is nothing in it."""
+    cdef Segment *segment = new_segment(number, 0)
     cdef SegmentHead head
-    cdef Segment *segment
-    cdef uint64_t size = 0
-    cdef size_t got = 0
-    cdef int fd, error
-    cdef bint indexed
-    cdef Packing *packing = NULL
-    segment_path(path, log.path, number, b"log")
-    fd = open(path, O_RDWR | O_CLOEXEC)
-    if fd < 0:
-        raise OSError(errno, f"cannot open {os.fsdecode(<bytes> path)}: {os.strerror(errno)}")
-    error = file_size(fd, &size)
-    if not error:
-        error = read_all(fd, text, SEGMENT_HEAD, 0, &got)
-    if error:
-        close(fd)
-        raise OSError(error, f"cannot read {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
-    if got < SEGMENT_HEAD or not read_segment_head(text, &head) or head.number != number:
-        close(fd)
-        set_aside(os.fsdecode(<bytes> path), reports)
-        return False
-    if head.plain_size:
-        error = read_packing(fd, &head, size, &packing)
-        if error:
-            close(fd)
-            raise OSError(error, f"cannot read {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
-        if packing == NULL:
-            close(fd)
-            os.replace(os.fsdecode(<bytes> path), os.fsdecode(<bytes> path) + ".damaged")
-            reports.append(f"{os.fsdecode(<bytes> path)}: its table of blocks is damaged in both copies; "
-                           "the file was renamed to end in .damaged")
-            return False
-        size = packing.plain_size
-        latest = False             # nothing can be appended to it
-    indexed = read_index(log.path, number, head.base_seq, head.salt, size, contents)
-    if not indexed:
-        with nogil:
-            error = scan(fd, packing, head.base_seq, head.salt, contents)
-        if error:
-            close(fd)
-            free_packing(packing)
-            raise OSError(error, f"cannot read {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
-    segment = new_segment(number, head.base_seq)
+    cdef str path = segment_name(store, number)
+    cdef bint added = False
     if segment == NULL:
-        close(fd)
-        free_packing(packing)
-        free_contents(contents)
         raise MemoryError
-    segment.salt = head.salt
-    segment.packing = packing
-    segment.indexed = indexed
-    segment.sealed = not latest
-    segment.limit = log.segment_bytes
-    segment.first_time = contents.first_time
-    segment.size = segment.written = contents.end
-    segment.allocated = size
-    if head.first_seq > contents.first_seq:
-        contents.first_seq = head.first_seq
-    if head.base_seq > contents.next_seq:
-        contents.next_seq = head.base_seq
-    if head.last_time > contents.last_time:
-        contents.last_time = head.last_time
-    segment.damaged = contents.damages != 0 or contents.torn and not latest
-    if contents.damages:
-        reports.append(f"{os.fsdecode(<bytes> path)}: {contents.damaged_bytes} bytes at {contents.damages} places are "
-                       f"damaged, the first at byte {contents.damaged_at}: what they held is lost, the rest is kept")
-    segment.fd = fd
-    if contents.torn and not latest:
-        reports.append(f"{os.fsdecode(<bytes> path)}: the last {size - contents.end} bytes are damaged: "
-                       "what they held is lost, the rest is kept")
-    elif contents.torn:
-        reports.append(f"{os.fsdecode(<bytes> path)}: cut back to byte {contents.end}: the last write was torn")
-    if latest and contents.end != size:
-        # What is behind the last good record must not come back between later ones.
-        error = cut(fd, contents.end)
-        if not error:
-            error = sync_data(fd)
-        if error:
+    memset(contents, 0, sizeof(Contents))
+    try:
+        if not open_file(segment, path, &head, reports):
+            return False
+        latest = latest and segment.packing == NULL    # nothing can be appended to a compressed one
+        segment.sealed = not latest
+        segment.limit = store.segment_bytes
+        find_contents(store, segment, path, &head, contents)
+        segment.damaged = contents.damages != 0 or contents.torn and not latest
+        report_damage(segment, path, contents, reports)
+        if latest:
+            truncate_tail(segment, path)
+        else:
+            close(segment.fd)
+            segment.fd = -1
+        store.append_segment(segment)
+        added = True
+    finally:
+        if not added:
             free_segment(segment)
             free_contents(contents)
-            raise OSError(error, f"cannot cut {os.fsdecode(<bytes> path)}: {os.strerror(error)}")
-        segment.allocated = contents.end
-    if not latest:
-        close(fd)
-        segment.fd = -1
-    log.add_segment(segment)
     if latest:
-        log.active = segment
+        store.active = segment
     return True
+
+
+cdef str segment_name(Store store, uint64_t number):
+    cdef char path[PATH_SIZE]
+    segment_path(path, store.path, number, b"log")
+    return os.fsdecode(<bytes> path)
+
+
+cdef bint open_file(Segment *segment, str path, SegmentHead *head, list reports) except -1:
+    """Open a file and read its head, and its table of blocks if it is compressed. False: it is not a segment any more."""
+    cdef char text[SEGMENT_HEAD]
+    cdef bytes name = os.fsencode(path)
+    cdef size_t got = 0
+    cdef int error
+    segment.fd = open(name, O_RDWR | O_CLOEXEC)
+    if segment.fd < 0:
+        raise OSError(errno, f"cannot open {path}: {os.strerror(errno)}")
+    error = file_size(segment.fd, &segment.allocated)
+    if not error:
+        error = read_all(segment.fd, text, SEGMENT_HEAD, 0, &got)
+    if error:
+        raise OSError(error, f"cannot read {path}: {os.strerror(error)}")
+    if got < SEGMENT_HEAD or not read_segment_head(text, head) or head.number != segment.number:
+        set_aside(path, reports)
+        return False
+    segment.base_seq = head.base_seq
+    segment.salt = head.salt
+    if head.plain_size == 0:
+        return True
+    error = read_packing(segment.fd, head, segment.allocated, &segment.packing)
+    if error:
+        raise OSError(error, f"cannot read {path}: {os.strerror(error)}")
+    if segment.packing == NULL:
+        os.replace(path, path + ".damaged")
+        reports.append(f"{path}: its table of blocks is damaged in both copies; "
+                       "the file was renamed to end in .damaged")
+        return False
+    segment.allocated = segment.packing.plain_size
+    return True
+
+
+cdef int find_contents(Store store, Segment *segment, str path, const SegmentHead *head, Contents *contents) except -1:
+    """What the segment holds, from its index or from a scan."""
+    cdef int error
+    segment.indexed = read_index(store.path, segment.number, head.base_seq, head.salt, segment.allocated, contents)
+    if not segment.indexed:
+        with nogil:
+            error = scan(segment.fd, segment.packing, head.base_seq, head.salt, contents)
+        if error:
+            raise OSError(error, f"cannot read {path}: {os.strerror(error)}")
+    segment.first_time = contents.first_time
+    segment.size = segment.written = contents.end
+    contents.first_seq = max(contents.first_seq, head.first_seq)
+    contents.next_seq = max(contents.next_seq, head.base_seq)
+    contents.last_time = max(contents.last_time, head.last_time)
+    return 0
+
+
+cdef int report_damage(const Segment *segment, str path, const Contents *contents, list reports) except -1:
+    if contents.damages:
+        reports.append(f"{path}: {contents.damaged_bytes} bytes at {contents.damages} places are "
+                       f"damaged, the first at byte {contents.damaged_at}: what they held is lost, the rest is kept")
+    if contents.torn and segment.sealed:
+        reports.append(f"{path}: the last {segment.allocated - contents.end} bytes are damaged: "
+                       "what they held is lost, the rest is kept")
+    elif contents.torn:
+        reports.append(f"{path}: cut back to byte {contents.end}: the last write was torn")
+    return 0
+
+
+cdef int truncate_tail(Segment *segment, str path) except -1:
+    """What is behind the last good record must not come back between later ones."""
+    cdef int error
+    if segment.size == segment.allocated:
+        return 0
+    error = truncate_file(segment.fd, segment.size)
+    if not error:
+        error = sync_data(segment.fd)
+    if error:
+        raise OSError(error, f"cannot cut {path}: {os.strerror(error)}")
+    segment.allocated = segment.size
+    return 0
 
 
 cdef int set_aside(str path, list reports) except -1:
@@ -181,54 +201,68 @@ cdef bint is_blank(str path) except -1:
     return True
 
 
+cdef int delete_files(str directory) except -1:
+    """Delete the files of a log, and the directory if nothing else is in it."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return 0
+    for name in names:
+        if name.endswith((".log", ".idx", ".tmp", ".damaged")) and name[:12].isdigit():
+            os.unlink(os.path.join(directory, name))
+    if len(os.listdir(directory)) == 0:
+        os.rmdir(directory)
+    return 0
+
+
 # -- replay -------------------------------------------------------------------------------------------------------------
 
-cdef int replay(Log log, Contents *contents) except -1:
+cdef int replay(Store store, Contents *contents) except -1:
     cdef Ranges removed
     cdef uint64_t first_seq = 0, next_seq = 0
     cdef uint32_t k, r
     removed.items = NULL
     removed.count = removed.capacity = 0
     try:
-        for k in range(log.segment_count):
+        for k in range(store.segment_count):
             first_seq = max(first_seq, contents[k].first_seq)
             next_seq = max(next_seq, contents[k].next_seq)
-            log.last_time = max(log.last_time, contents[k].last_time)
+            store.last_time = max(store.last_time, contents[k].last_time)
             for r in range(contents[k].removals.count):
                 if add_range(&removed, contents[k].removals.items[2 * r],
                              contents[k].removals.items[2 * r + 1]) < 0:
                     raise MemoryError
         sort_ranges(&removed)
-        log.last_seq = next_seq - 1 if next_seq else 0
-        log.first_seq = 0
-        for k in range(log.segment_count):
-            if not take_contents(log, log.segments[k], &contents[k], first_seq, &removed):
+        store.last_seq = next_seq - 1 if next_seq else 0
+        store.first_seq = 0
+        for k in range(store.segment_count):
+            if not load_contents(store, store.segments[k], &contents[k], first_seq, &removed):
                 # The index lied about itself: read the segment.
-                rescan(log, log.segments[k], &contents[k])
-                take_contents(log, log.segments[k], &contents[k], first_seq, &removed)
+                rescan(store, store.segments[k], &contents[k])
+                load_contents(store, store.segments[k], &contents[k], first_seq, &removed)
             # The removals stay with the segment, for the day when it is rewritten.
-            log.segments[k].removals = contents[k].removals
+            store.segments[k].removals = contents[k].removals
             contents[k].removals.items = NULL
             contents[k].removals.count = contents[k].removals.capacity = 0
     finally:
         clear_ranges(&removed)
-    if log.count == 0 and log.last_seq + first_seq > 0:
-        log.first_seq = max(first_seq, log.last_seq + 1)
-        log.last_seq = log.first_seq - 1
-    log.committed_seq = log.last_seq
-    log.logged_first = first_seq
-    log.tidy_due = True
+    if store.count == 0 and store.last_seq + first_seq > 0:
+        store.first_seq = max(first_seq, store.last_seq + 1)
+        store.last_seq = store.first_seq - 1
+    store.committed_seq = store.last_seq
+    store.logged_first = first_seq
+    store.tidy_due = True
     return 0
 
 
-cdef int rescan(Log log, Segment *segment, Contents *contents) except -1:
+cdef int rescan(Store store, Segment *segment, Contents *contents) except -1:
     cdef Ranges removals = contents.removals
     cdef int error
     contents.removals.items = NULL
     free_contents(contents)
     segment.indexed = False
     if segment.fd < 0:
-        log.open_file(segment)
+        store.open_file(segment)
     with nogil:
         error = scan(segment.fd, segment.packing, segment.base_seq, segment.salt, contents)
     clear_ranges(&contents.removals)
@@ -238,13 +272,13 @@ cdef int rescan(Log log, Segment *segment, Contents *contents) except -1:
     return 0
 
 
-cdef bint take_contents(Log log, Segment *segment, Contents *contents, uint64_t first_seq,
+cdef bint load_contents(Store store, Segment *segment, Contents *contents, uint64_t first_seq,
                         const Ranges *removed) except -1:
-    """Give the messages that are left their places. False: the arrays of the index cannot be used."""
+    """Give the messages that are left their places in memory. False: the arrays of the index cannot be used."""
     cdef uint32_t r = first_range(removed, contents.base_seq)
     cdef bint whole = contents.base_seq >= first_seq \
         and (r == removed.count or removed.items[2 * r] >= contents.next_seq)
-    cdef const char *path = log.path
+    cdef const char *path = store.path
     cdef bint good
     if contents.next_seq <= first_seq or contents.count == 0:
         return True                # all dead: the FIRST record says so, nobody asks for their places
@@ -254,9 +288,9 @@ cdef bint take_contents(Log log, Segment *segment, Contents *contents, uint64_t 
         if not good:
             return False
     if whole:
-        take_all(log, segment, contents)
+        load_all(store, segment, contents)
     else:
-        take_some(log, segment, contents, first_seq, removed, r)
+        load_survivors(store, segment, contents, first_seq, removed, r)
     return True
 
 
@@ -272,14 +306,14 @@ cdef uint32_t first_range(const Ranges *removed, uint64_t seq) noexcept:
     return low
 
 
-cdef Entry *entry_of(Log log, const Contents *contents, uint32_t place) except NULL:
+cdef Entry *entry_of(Store store, const Contents *contents, uint32_t place) except NULL:
     cdef const char *subject = contents.text + contents.subjects[place]
     cdef uint16_t length
     memcpy(&length, subject, 2)
-    return log.index.add(subject + 2, length)
+    return store.index.add(subject + 2, length)
 
 
-cdef int take_all(Log log, Segment *segment, Contents *contents) except -1:
+cdef int load_all(Store store, Segment *segment, Contents *contents) except -1:
     """Nothing was removed: the arrays are taken over as they are, and the subjects are added up."""
     cdef uint32_t k
     cdef Entry *entry
@@ -292,12 +326,12 @@ cdef int take_all(Log log, Segment *segment, Contents *contents) except -1:
     segment.count = segment.live = contents.count
     segment.capacity = contents.capacity
     segment.live_bytes = contents.record_bytes
-    if log.count == 0:
-        log.first_seq = contents.base_seq + (segment.deltas[0] if segment.deltas != NULL else 0)
-    log.count += contents.count
-    log.byte_count += contents.accounted_bytes
+    if store.count == 0:
+        store.first_seq = contents.base_seq + (segment.deltas[0] if segment.deltas != NULL else 0)
+    store.count += contents.count
+    store.byte_count += contents.accounted_bytes
     for k in range(contents.subject_count):
-        entry = entry_of(log, contents, k)
+        entry = entry_of(store, contents, k)
         summary = &contents.summaries[k]
         if entry.count == 0:
             entry.first = summary.first
@@ -306,7 +340,7 @@ cdef int take_all(Log log, Segment *segment, Contents *contents) except -1:
     return 0
 
 
-cdef int take_some(Log log, Segment *segment, const Contents *contents, uint64_t first_seq, const Ranges *removed,
+cdef int load_survivors(Store store, Segment *segment, const Contents *contents, uint64_t first_seq, const Ranges *removed,
                    uint32_t r) except -1:
     """One by one. `r` is how far in the removed ranges we are."""
     cdef uint32_t k, length, place
@@ -330,19 +364,19 @@ cdef int take_some(Log log, Segment *segment, const Contents *contents, uint64_t
                 continue
             place = contents.subject_places[k]
             if places[place] == 0:
-                entry = entry_of(log, contents, place)
-                places[place] = <uint32_t> (entry - log.index.entries) + 1
+                entry = entry_of(store, contents, place)
+                places[place] = <uint32_t> (entry - store.index.entries) + 1
             else:
-                entry = &log.index.entries[places[place] - 1]
+                entry = &store.index.entries[places[place] - 1]
             if entry.count == 0:
                 entry.first = seq
             entry.count += 1
             entry.last = seq
-            if log.count == 0:
-                log.first_seq = seq
-            log.count += 1
+            if store.count == 0:
+                store.first_seq = seq
+            store.count += 1
             # nats-server's size of a message, from the length of its record: see Store.size_of.
-            log.byte_count += length - HEAD_SIZE + 30 + (4 if contents.lengths[k] & HAS_HEADERS else 0)
+            store.byte_count += length - HEAD_SIZE + 30 + (4 if contents.lengths[k] & HAS_HEADERS else 0)
     finally:
         free(places)
     return 0

@@ -1,68 +1,209 @@
-"""Removing many messages: below a sequence, of some subjects, beyond the limits.
+"""Removing messages: one, and many: below a sequence, of some subjects, beyond an age.
 
-A large stream has more of them than the loop's thread may look at in one go, so everything here does a part and says
-where to go on. Between two parts others append, read and remove: nothing is remembered but a sequence, and each part
-looks at what is there by then. Each removal is noted for the next group (note_removal), so a crash between two parts
-leaves a log that has lost the first part and not the second.
+To remove a message, its record is read once more: the index needs its subject, the accounting its size. At the head this
+happens in sequence, through a window that reads ahead. Each removal is noted for the next group: at the head by first_seq,
+elsewhere in groups.removed. Until that group is on disk, no file changes.
 
-What is removed has to be read: the index needs its subject, the accounting its size. Where little is left behind the
-head it is cheaper to drop the whole index and to read what is left. So compacting costs as many reads as there are
-messages on the smaller side.
+A large stream has more messages than the loop's thread may read in one call, so everything about many of them does a part
+and returns where to continue. Between two parts others append, read and remove: nothing is remembered but a sequence, and
+each part looks at what is there by then. A crash between two parts leaves a log that has lost the first part and not the
+second. Where little is left behind the head it is cheaper to drop the whole index and to read what is left. So removing
+what is below a sequence costs as many reads as there are messages on the smaller side.
 
 If a record cannot be read (OSError), it ends there, and may be called again: what was removed until then is removed and
-accounted for, and nothing else has changed. A damaged record can be removed: see Store.forget_damaged.
+accounted for, and nothing else has changed. A damaged record can be removed: see remove_damaged().
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from headrace.engine.store.record cimport HEAD_SIZE
-from headrace.engine.store.segments cimport Segment, next_place
+from headrace.engine.store.segments cimport (
+    Segment, add_range, clear_ranges, make_room_for_range, next_place, seq_at,
+)
 from headrace.engine.store.store cimport FOUND, TIRED, Watcher
 from headrace.engine.store.subject_index cimport Entry, SubjectIndex
 from headrace.engine.store.windows cimport Record
 
-cdef uint64_t MANY = 64             # messages to remove before it pays to ask what is left behind them
+
+# -- one ----------------------------------------------------------------------------------------------------------------
+
+cdef bint remove_message(Store store, Window window, uint64_t seq) except -1:
+    """Remove a message from everything in memory, and note it for the next group. False: it is not there.
+
+    Raises OSError if its record cannot be read, MemoryError if it cannot be noted: then nothing has changed.
+    """
+    cdef Record record
+    cdef uint32_t place
+    cdef Segment *segment = store.locate(seq, &place)
+    if segment == NULL:
+        return False
+    # A removal that is not noted would not be written, and the message would come back.
+    if not store.in_memory and make_room_for_range(&store.groups.removed) < 0:
+        raise MemoryError
+    if store.load(window, segment, place, &record):
+        remove_record(store, segment, place, &record)
+    else:
+        remove_damaged(store, segment, place)
+    return True
 
 
-cdef uint64_t remove_matching(Log log, uint64_t *seq, uint64_t last, Filter filter, uint64_t most,
+cdef int remove_record(Store store, Segment *segment, uint32_t place, Record *record) except -1:
+    cdef Watcher watcher
+    segment.offsets[place] = 0
+    segment.live -= 1
+    segment.live_bytes -= HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
+    store.count -= 1
+    store.byte_count -= store.size_of(record.subject_length, record.header_length, record.payload_length)
+    if segment != store.active and (segment.live == 0 or 2 * segment.live_bytes < segment.size):
+        store.tidy_due = True
+    if record.seq <= store.committed_seq:
+        for watcher in store.watchers:
+            watcher.num_pending -= watcher.is_pending(record.seq, record.subject, record.subject_length)
+    remove_from_subject(store, record)
+    note_removal(store, record.seq)
+    return 0
+
+
+cdef int remove_damaged(Store store, Segment *segment, uint32_t place) except -1:
+    """The same for a record whose subject and length cannot be trusted.
+
+    Its subject keeps it in its count, unless the index says that this is the subject's first or last message. So
+    counts of subjects may be too high after this, until the next start, but never too low: nothing readable is hidden.
+    """
+    cdef uint64_t seq = seq_at(segment, place), length = extent(segment, place), bytes
+    cdef Watcher watcher
+    cdef Entry *entry = NULL
+    cdef Record record
+    if store.probe.peek(segment, segment.offsets[place], &record):
+        entry = owner_of(store, seq, record.subject, record.subject_length)
+        length = min(length, HEAD_SIZE + record.subject_length + record.header_length + <uint64_t> record.payload_length)
+    segment.offsets[place] = 0
+    segment.live -= 1
+    segment.live_bytes = segment.live_bytes - min(segment.live_bytes, length) if segment.live else 0
+    store.count -= 1
+    bytes = length - HEAD_SIZE + 30 if length > HEAD_SIZE else 30
+    store.byte_count = store.byte_count - min(store.byte_count, bytes) if store.count else 0
+    if segment != store.active and segment.live == 0:
+        store.tidy_due = True
+    for watcher in store.watchers:
+        if seq <= store.committed_seq and watcher.num_pending > 0 and watcher.filter.everything:
+            watcher.num_pending -= watcher.is_pending(seq, b"", 0)
+    if store.count == 0:
+        store.index.clear()
+    elif entry != NULL:
+        record.seq = seq
+        record.previous = 0
+        remove_from_subject(store, &record)
+    note_removal(store, seq)
+    return 0
+
+
+cdef uint64_t extent(const Segment *segment, uint32_t place) noexcept:
+    """How many bytes a record has at most: up to the next live one."""
+    cdef uint32_t k
+    for k in range(place + 1, segment.count):
+        if segment.offsets[k]:
+            return segment.offsets[k] - segment.offsets[place]
+    return segment.size - segment.offsets[place]
+
+
+cdef Entry *owner_of(Store store, uint64_t seq, const char *subject, uint32_t length) noexcept:
+    """The entry of a subject that a damaged record names, if that is certain; NULL: it is not."""
+    cdef Entry *entry = store.index.find(subject, length)
+    if entry != NULL and (entry.first == seq and not entry.first_stale or entry.last == seq and not entry.last_stale):
+        return entry
+    return NULL
+
+
+cdef void note_removal(Store store, uint64_t seq) noexcept:
+    """Remember what the next commit has to write about a removed message."""
+    if seq == store.first_seq:
+        store.first_seq = store.next_live(seq + 1)
+    elif not store.in_memory:
+        add_range(&store.groups.removed, seq, seq)
+
+
+cdef int remove_from_subject(Store store, Record *record) except -1:
+    cdef Entry *entry = store.index.find(record.subject, record.subject_length)
+    if entry == NULL:
+        return 0
+    entry.count -= 1
+    if entry.count == 0:
+        store.index.discard(entry)
+        return 0
+    if record.seq == entry.first:
+        entry.first = record.seq + 1
+        entry.first_stale = True
+    if record.seq == entry.last:
+        if record.previous and store.is_live(record.previous):
+            entry.last = record.previous
+            entry.last_stale = False
+        else:
+            entry.last = record.seq - 1
+            entry.last_stale = True
+    if entry.count == 1:
+        if not entry.last_stale:
+            entry.first = entry.last
+            entry.first_stale = False
+        elif not entry.first_stale:
+            entry.last = entry.first
+            entry.last_stale = False
+    return 0
+
+
+cdef int remove_first(Store store) except -1:
+    if remove_message(store, store.head_window, store.first_seq):
+        return 0
+    # Only if files contradict each other (two segments for the same sequences) is there no message at first_seq.
+    # It still has to move, or whoever removes until there is room would never end.
+    store.first_seq = store.next_live(store.first_seq + 1)
+    if store.first_seq > store.last_seq:
+        store.count = store.byte_count = 0
+        store.index.clear()
+    return 0
+
+
+# -- many ---------------------------------------------------------------------------------------------------------------
+
+cdef uint64_t remove_matching(Store store, uint64_t *seq, uint64_t last, Filter filter, uint64_t most,
                               uint64_t looks) except? 0:
-    """Remove up to `most` messages from `seq` to `last` that pass; how many. `seq`: where to go on, above last: done."""
+    """Remove up to `most` messages from `seq` to `last` that pass; how many. `seq`: where to continue, above last: done."""
     cdef Record record
     cdef uint64_t removed = 0
     cdef int outcome
     while seq[0] <= last:
         if removed == most:
             return removed
-        outcome = log.search(log.reader, seq, filter, &looks, &record)
+        outcome = store.search(store.reader, seq, filter, &looks, &record)
         if outcome == TIRED:
             return removed
         if outcome != FOUND:
             break
         if record.seq > last:
             break
-        removed += log.forget(log.reader, record.seq)
+        removed += remove_message(store, store.reader, record.seq)
         seq[0] += 1
     seq[0] = last + 1
     return removed
 
 
-cdef int compact_some(Log log, uint64_t first_seq, uint64_t most) except -1:
+cdef int remove_below(Store store, uint64_t first_seq, uint64_t most) except -1:
     """Remove messages below a sequence (which is not above last_seq), about as many as `most` takes time to read."""
     cdef uint64_t left
-    if log.first_seq >= first_seq or log.count == 0:
+    if store.first_seq >= first_seq or store.count == 0:
         return 0
-    left = log.count_live(first_seq, log.last_seq)
-    if left < most and left < log.count - left and keep_from(log, first_seq):
+    left = store.count_live(first_seq, store.last_seq)
+    if left < most and left < store.count - left and recount_from(store, first_seq):
         return 0
-    while log.first_seq < first_seq and log.count and most:
-        log._remove_first()
+    while store.first_seq < first_seq and store.count and most:
+        remove_first(store)
         most -= 1
     return 0
 
 
-cdef bint keep_from(Log log, uint64_t first_seq) except -1:
-    """Forget all that is below a sequence without reading it: everything is recounted from what is left.
+cdef bint recount_from(Store store, uint64_t first_seq) except -1:
+    """Remove all that is below a sequence without reading it: everything is recounted from what is left.
 
     What is left is read first: if that fails, nothing has changed. False: some of it is damaged, so it cannot be counted.
     """
@@ -70,43 +211,43 @@ cdef bint keep_from(Log log, uint64_t first_seq) except -1:
     cdef Record record
     cdef Entry *entry
     cdef SubjectIndex index = SubjectIndex()
-    cdef list pending = [0] * len(log.watchers)
-    cdef list live_bytes = [0] * log.segment_count
+    cdef list pending = [0] * len(store.watchers)
+    cdef list live_bytes = [0] * store.segment_count
     cdef uint32_t k
-    cdef uint64_t byte_count = 0, seq = log.next_live(first_seq)
-    while seq <= log.last_seq:
-        if not log.read(log.reader, seq, &record):
+    cdef uint64_t byte_count = 0, seq = store.next_live(first_seq)
+    while seq <= store.last_seq:
+        if not store.read(store.reader, seq, &record):
             return False
         entry = index.add(record.subject, record.subject_length)
         if entry.count == 0:
             entry.first = seq
         entry.count += 1
         entry.last = seq
-        byte_count += log.size_of(record.subject_length, record.header_length, record.payload_length)
-        live_bytes[log.segment_place(seq)] += \
+        byte_count += store.size_of(record.subject_length, record.header_length, record.payload_length)
+        live_bytes[store.segment_of(seq)] += \
             HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
-        if seq <= log.committed_seq:
-            for k, watcher in enumerate(log.watchers):
+        if seq <= store.committed_seq:
+            for k, watcher in enumerate(store.watchers):
                 pending[k] += seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length)
-        seq = log.next_live(seq + 1)
-    drop_below(log, first_seq, live_bytes)
-    log.index = index
-    log.byte_count = byte_count
-    for k, watcher in enumerate(log.watchers):
+        seq = store.next_live(seq + 1)
+    drop_below(store, first_seq, live_bytes)
+    store.index = index
+    store.byte_count = byte_count
+    for k, watcher in enumerate(store.watchers):
         watcher.num_pending = pending[k]
         watcher.uncounted = watcher.uncounted_end = 0
-    log.tidy_due = True
-    log.first_seq = log.next_live(first_seq)
+    store.tidy_due = True
+    store.first_seq = store.next_live(first_seq)
     return True
 
 
-cdef int drop_below(Log log, uint64_t first_seq, list live_bytes) except -1:
+cdef int drop_below(Store store, uint64_t first_seq, list live_bytes) except -1:
     cdef Segment *segment
     cdef uint32_t k
     cdef uint64_t place
-    log.count = 0
-    for k in range(log.segment_count):
-        segment = log.segments[k]
+    store.count = 0
+    for k in range(store.segment_count):
+        segment = store.segments[k]
         if segment.live:
             place = next_place(segment, first_seq)
             memset(segment.offsets, 0, place * sizeof(uint32_t))
@@ -115,72 +256,50 @@ cdef int drop_below(Log log, uint64_t first_seq, list live_bytes) except -1:
             while place < segment.count:
                 segment.live += segment.offsets[place] != 0
                 place += 1
-            log.count += segment.live
+            store.count += segment.live
     return 0
 
 
-cdef uint64_t end_of_aged(Log log, int64_t oldest, uint64_t *seq, uint64_t most) except? 0:
+cdef uint64_t end_of_aged(Store store, int64_t oldest, uint64_t *seq, uint64_t most) except? 0:
     """The sequence behind the messages at the head of the log that are not younger than `oldest`, with `most` reads.
 
     The first younger one ends the search, as in nats-server. Searching by halves would be quicker, but trusts that
     times grow with sequences: where the clock was set back for a while, it would take younger ones with the older.
-    A message that cannot be read counts as old only if one behind it is. `seq`: where to go on, 0: done.
+    A message that cannot be read counts as old only if one behind it is. `seq`: where to continue, 0: done.
     """
     cdef Record record
-    cdef uint64_t end = log.first_seq
-    seq[0] = log.next_live(max(seq[0], log.first_seq))
-    while seq[0] <= log.last_seq:
+    cdef uint64_t end = store.first_seq
+    seq[0] = store.next_live(max(seq[0], store.first_seq))
+    while seq[0] <= store.last_seq:
         if most == 0:
             return end
         most -= 1
-        if log.read(log.reader, seq[0], &record):
+        if store.read(store.reader, seq[0], &record):
             if record.time > oldest:
                 break
             end = seq[0] + 1
-        seq[0] = log.next_live(seq[0] + 1)
+        seq[0] = store.next_live(seq[0] + 1)
     seq[0] = 0
     return end
 
 
-cdef bint enforce_totals(Log log, uint64_t most) except -1:
-    """Remove the oldest messages until max_msgs and max_bytes are kept, `most` of them at a time. Whether they are."""
-    if log.discard_new:
-        return True
-    if log.max_msgs > 0 and log.count > <uint64_t> log.max_msgs:
-        if most > MANY and log.count - log.max_msgs > MANY:
-            compact_some(log, log.seq_from_end(log.max_msgs), most)
-        while log.count > <uint64_t> log.max_msgs:
-            if most == 0:
-                return False
-            log._remove_first()
-            most -= 1
-    if log.max_bytes > 0:
-        while log.byte_count > <uint64_t> log.max_bytes and log.count:
-            if most == 0:
-                return False
-            log._remove_first()
-            most -= 1
-    return True
-
-
-cdef bint enforce_subjects(Log log, uint64_t looks) except -1:
-    """One pass from log.enforced_seq: a message goes as long as its subject has too many. Whether it is at the end.
-
-    A subject either keeps its limit, or all its messages are still ahead of the pass: a publish removes what it makes
-    too many (see _enforce_subject), so that what the pass has left behind stays right.
-    """
-    cdef Record record
-    cdef Entry *entry
-    cdef uint64_t seq = log.next_live(max(log.enforced_seq, log.first_seq))
-    while seq <= log.last_seq:
-        if looks == 0:
-            log.enforced_seq = seq
-            return False
-        looks -= 1
-        if log.read(log.reader, seq, &record):
-            entry = log.index.find(record.subject, record.subject_length)
-            if entry != NULL and entry.count > <uint64_t> log.max_msgs_per_subject:
-                log.forget(log.reader, seq)
-        seq = log.next_live(seq + 1)
-    log.enforced_seq = seq
-    return True
+cdef int remove_all(Store store) except -1:
+    """Empty the store; last_seq stays."""
+    cdef uint32_t k
+    cdef Segment *segment
+    cdef Watcher watcher
+    for k in range(store.segment_count):
+        segment = store.segments[k]
+        if segment.live:
+            memset(segment.offsets, 0, segment.count * sizeof(uint32_t))
+            segment.live = 0
+            segment.live_bytes = 0
+    store.index.clear()
+    store.count = store.byte_count = 0
+    store.first_seq = store.last_seq + 1
+    clear_ranges(&store.groups.removed)
+    for watcher in store.watchers:
+        watcher.num_pending = 0
+        watcher.uncounted = watcher.uncounted_end = 0
+    store.tidy_due = True
+    return 0

@@ -26,7 +26,7 @@ cdef class Window:
 
     cdef int load(self, Segment *segment, uint32_t offset, Record *record, bint may_read) except -1
     cdef bint peek(self, Segment *segment, uint32_t offset, Record *record) except -1
-    cdef void forget(self) noexcept
+    cdef void invalidate(self) noexcept
     cpdef void release(self) noexcept
     cdef int _fill(self, Segment *segment, uint32_t offset, size_t wanted) except -1
 

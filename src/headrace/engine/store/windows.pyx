@@ -67,7 +67,7 @@ cdef class Window:
         """View a damaged record as far as its lengths make sense; False: they do not. Its bytes prove nothing."""
         cdef const RecordHead *head
         cdef size_t size
-        self.forget()
+        self.invalidate()
         self.number = segment.number
         self.salt = segment.salt
         try:
@@ -84,7 +84,7 @@ cdef class Window:
         view(head, record)
         return True
 
-    cdef void forget(self) noexcept:
+    cdef void invalidate(self) noexcept:
         """Its contents must be re-read."""
         self.held.size = 0
 

@@ -4,8 +4,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
-from headrace.engine.store.log cimport Log, Watcher
+from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
+from headrace.engine.store.store cimport Watcher
 from headrace.engine.store.windows cimport Record, Window
 
 cdef class Cursor(Watcher):

@@ -17,9 +17,9 @@ from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.filters cimport Filter
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
-from headrace.engine.store.log cimport Log, Watcher
+from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
-from headrace.engine.store.store cimport NOTHING, TIRED
+from headrace.engine.store.store cimport NOTHING, TIRED, Watcher
 from headrace.engine.store.windows cimport Record, Window
 
 cdef Py_ssize_t FULL_OUTBOX = 512 * 1024
@@ -68,13 +68,13 @@ cdef class Cursor(Watcher):
         try:
             while delivered < count:
                 place = self.next_seq
-                outcome = self.log.search(self.window, &place, self.filter, &looks, &record)
+                outcome = self.log.store.search(self.window, &place, self.filter, &looks, &record)
                 if outcome == TIRED:
                     self.next_seq = place
                     self._go_on_later()
                     break
                 if outcome == NOTHING:
-                    self.next_seq = max(self.next_seq, self.log.committed_seq + 1)
+                    self.next_seq = max(self.next_seq, self.log.store.committed_seq + 1)
                     self.num_pending = 0       # what is damaged was passed over, and had counted until now
                     break
                 looks += 1
@@ -115,7 +115,7 @@ cdef class Cursor(Watcher):
         cdef bytes changed = None
         cdef long long size
         self.blocked = self.exceeded = self.unwanted = False
-        if not self.log.read(self.window, seq, &record):
+        if not self.log.store.read(self.window, seq, &record):
             return 0
         message.reply = self.reply
         message.reply_length = <uint32_t> self._write_reply(deliveries, &record, self.delivered_seq + 1,

@@ -181,8 +181,8 @@ cdef class StreamSink(Sink):
         self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
         if kind == IDENTIFIED:
             self.ids.reserve()                                           # and remembered
-        seq = self.log.store(message.subject, message.subject_length, message.payload,
-                             <uint32_t> message.header_length, message.size, now)
+        seq = self.log.append_message(message.subject, message.subject_length, message.payload,
+                                      <uint32_t> message.header_length, message.size, now)
         if seq == 0:
             return self._hand_over(message)
         if kind == IDENTIFIED:
@@ -271,8 +271,8 @@ cdef class StreamSink(Sink):
 
         They are read when they are needed. `recall_some` reads them before that.
         """
-        self.unread = first_seq if first_seq <= self.log.last_seq else 0
-        self.unread_end = self.log.last_seq
+        self.unread = first_seq if first_seq <= self.log.store.last_seq else 0
+        self.unread_end = self.log.store.last_seq
 
     def recall_some(self, uint64_t messages):
         """Read the ids of so many more messages; whether any are left."""
@@ -288,7 +288,7 @@ cdef class StreamSink(Sink):
         cdef Filter everything = Filter(())
         while messages:
             messages -= 1
-            if not self.log.seek(window, self.unread, everything, &record) or record.seq > self.unread_end:
+            if not self.log.store.seek(window, self.unread, everything, &record) or record.seq > self.unread_end:
                 self.unread = 0
                 return 0
             self.unread = record.seq + 1
@@ -322,7 +322,7 @@ cdef class StreamSink(Sink):
             if entry == NULL:
                 return 0
             # The hash alone would do in all but one of 10^12 cases. What was deleted since has to do with it.
-            if not self.log.read(self.window, entry.seq, &record):
+            if not self.log.store.read(self.window, entry.seq, &record):
                 return entry.seq
             value = find_msg_id(record.headers, record.header_length, &value_length)
             if value != NULL and value_length == length and memcmp(value, msg_id, length) == 0:
@@ -350,9 +350,9 @@ cdef class StreamSink(Sink):
         cdef Record record
         cdef const char *value
         cdef Py_ssize_t length = 0
-        self.ids.forget_after(self.log.committed_seq)
+        self.ids.forget_after(self.log.store.committed_seq)
         self.last_msg_id = b''
-        if self.log.read(self.window, self.log.last_seq, &record):
+        if self.log.store.read(self.window, self.log.store.last_seq, &record):
             value = find_msg_id(record.headers, record.header_length, &length)
             if value != NULL:
                 self.last_msg_id = value[:length]

@@ -1,0 +1,10 @@
+# The index file of a segment. The theory is at the top of index_file.pyx.
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from headrace.engine.store.contents cimport Contents
+
+cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil
+cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,
+                     Contents *contents) noexcept nogil
+cdef bint load_places(const char *directory, uint64_t number, Contents *contents, bint subjects) noexcept nogil
