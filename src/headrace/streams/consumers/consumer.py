@@ -1,4 +1,4 @@
-"""A consumer: one reader's place in a stream, on behalf of many clients.
+"""A consumer: one reader's position in a stream, on behalf of many clients.
 
     requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
     acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
@@ -33,7 +33,7 @@ from headrace.streams.consumers.pull import PullDelivery
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
 from headrace.streams.consumers.removed_messages import forget_removed, terminate_removed
-from headrace.streams.consumers.start import make_filter, place
+from headrace.streams.consumers.start import make_filter, set_start
 from headrace.streams.consumers.state import ConsumerState, snapshot
 from headrace.streams.consumers.state_writer import StateWriter
 from headrace.streams.slices import STEP_RECORDS
@@ -66,7 +66,7 @@ class Consumer:
         self._hub, self._interest = stream.jetstream.hub, stream.account.interest
         self.core = self._make_core(config)
         self._writer = self._make_writer()
-        self.source = Source(self.core, place(self.core, state, stream.config.max_msgs_per_subject))
+        self.source = Source(self.core, set_start(self.core, state, stream.config.max_msgs_per_subject))
         self.redelivery = Redelivery(self.core)
         replay = Replay(self.core)
         self.delivery: PullDelivery | PushDelivery

@@ -164,7 +164,7 @@ class Batches:
             staged.check(message)
         seq = 0
         for message in messages:
-            seq = intake.take_checked(message)
+            seq = intake.accept_checked(message)
         return encode_stored(intake.sink, seq, encode_batch(batch_id, len(messages)))
 
     def _watch(self, batch_id: bytes, batch: _Batch, delay: float) -> None:
