@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import textwrap
 
+import pytest
+
 from tests.interop.replay import Scene, Transcript
+from tests.interop.session import Session
 
 SHOWN_BYTES = 600
 
@@ -33,6 +36,11 @@ def differences(reference: Transcript, ours: Transcript) -> str:
         transcript_lines(reference), transcript_lines(ours), "nats-server", "headrace", lineterm="", n=8
     )
     return "\n".join(lines) or "they differ in the middle of long data"
+
+
+def fail_if_different(session: Session, reference: Transcript, ours: Transcript) -> None:
+    if difference := differences(reference, ours):
+        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
 
 
 def side_by_side(reference: Transcript, ours: Transcript, width: int) -> str:

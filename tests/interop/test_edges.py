@@ -9,7 +9,7 @@ import pytest
 from tests.interop.edges import all_sessions
 from tests.interop.replay import Stage, Transcript
 from tests.interop.session import Session
-from tests.interop.show import differences
+from tests.interop.show import fail_if_different
 
 SAMPLE = [
     session
@@ -39,8 +39,7 @@ def silent_steps(transcript: Transcript) -> list[bytes]:
 def check(stage: Stage, session: Session) -> None:
     reference, ours = stage.compare(session)
     assert silent_steps(ours) == []
-    if reference != ours:
-        pytest.fail(f"{session.name} is answered differently\n{differences(reference, ours)}", pytrace=False)
+    fail_if_different(session, reference, ours)
 
 
 @pytest.mark.parametrize("session", SAMPLE, ids=lambda session: session.name)

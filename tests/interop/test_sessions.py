@@ -10,7 +10,7 @@ import pytest
 from tests.interop.catalogue import LATER_SESSIONS, SESSIONS, STILL_DIFFERENT, STREAM_SESSIONS
 from tests.interop.replay import Stage
 from tests.interop.session import Session
-from tests.interop.show import differences
+from tests.interop.show import fail_if_different
 from tests.servers import running_server
 
 
@@ -22,20 +22,16 @@ def stage() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
 def test_headrace_answers_like_nats_server(stage: Stage, session: Session) -> None:
-    reference, ours = stage.compare(session)
-    difference = differences(reference, ours)
-    if difference:
-        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
+    fail_if_different(session, *stage.compare(session))
 
 
 @pytest.mark.parametrize("session", STREAM_SESSIONS, ids=lambda session: session.name)
 def test_headrace_streams_are_those_of_nats_server(stage: Stage, session: Session) -> None:
     reference, ours = stage.compare(session)
-    difference = differences(reference, ours)
     if session.name in STILL_DIFFERENT and "HEADRACE_SERVER" not in os.environ:
-        assert difference, f"{session.name} is no longer different: take it off the list"
-    elif difference:
-        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
+        assert reference != ours, f"{session.name} is no longer different: take it off the list"
+    else:
+        fail_if_different(session, reference, ours)
 
 
 @pytest.mark.skipif("HEADRACE_SERVER" in os.environ, reason="about headrace itself")

@@ -1,4 +1,4 @@
-"""Places in streams: what a batch reads, how limits are shared, how ranges are cut."""
+"""Places in streams: what a batch reads, how limits are shared, how ranges are split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.spark.failure import DataLossError, DataSourceError
 from headrace.spark.offsets import (
     INITIAL,
     Extent,
-    Place,
+    Position,
     Range,
     check_kept,
     from_json,
@@ -22,36 +22,36 @@ from headrace.spark.offsets import (
     resolve,
     to_json,
 )
-from headrace.spark.partitions import StreamPartition, count_parts, cut
+from headrace.spark.partitions import StreamPartition, count_parts, split
 
 EXTENT = Extent(first=11, last=20, messages=10, bytes=1000)
 
 
 def test_the_first_batch_begins_at_the_base_of_its_end() -> None:
-    end = {"A": Place(base=11, next=15, parts=2)}
+    end = {"A": Position(base=11, next=15, parts=2)}
     assert ranges_between(from_json(INITIAL), end) == [Range("A", 11, 14, 2)]
 
 
 def test_the_next_batch_begins_where_the_last_one_ended() -> None:
-    start, end = {"A": Place(11, 15)}, {"A": Place(11, 21, 3)}
+    start, end = {"A": Position(11, 15)}, {"A": Position(11, 21, 3)}
     assert ranges_between(start, end) == [Range("A", 15, 20, 3)]
 
 
 def test_a_stream_that_is_added_to_a_query_begins_at_its_base() -> None:
-    start, end = {"A": Place(1, 5)}, {"A": Place(1, 5), "B": Place(7, 9, 1)}
+    start, end = {"A": Position(1, 5)}, {"A": Position(1, 5), "B": Position(7, 9, 1)}
     assert ranges_between(start, end) == [Range("B", 7, 8, 1)]
 
 
 def test_a_stream_that_was_created_anew_begins_at_its_base() -> None:
-    assert ranges_between({"A": Place(1, 500)}, {"A": Place(1, 4)}) == [Range("A", 1, 3, 1)]
+    assert ranges_between({"A": Position(1, 500)}, {"A": Position(1, 4)}) == [Range("A", 1, 3, 1)]
 
 
 def test_equal_offsets_read_nothing() -> None:
-    assert ranges_between({"A": Place(1, 5)}, {"A": Place(1, 5)}) == []
+    assert ranges_between({"A": Position(1, 5)}, {"A": Position(1, 5)}) == []
 
 
 def test_an_offset_is_the_same_text_whatever_the_order_of_streams() -> None:
-    one, other = {"A": Place(1, 2), "B": Place(3, 4)}, {"B": Place(3, 4), "A": Place(1, 2)}
+    one, other = {"A": Position(1, 2), "B": Position(3, 4)}, {"B": Position(3, 4), "A": Position(1, 2)}
     assert json.dumps(to_json(one)) == json.dumps(to_json(other))
     assert from_json(json.loads(json.dumps(to_json(one)))) == one
 
@@ -88,31 +88,31 @@ def test_lost_messages_are_an_error_unless_they_may_be_lost(first: int, reason: 
 
 
 def test_without_a_limit_a_batch_goes_to_the_end() -> None:
-    assert advance({"A": Place(11, 11)}, {"A": EXTENT})["A"].next == 21
+    assert advance({"A": Position(11, 11)}, {"A": EXTENT})["A"].next == 21
 
 
 def test_a_limit_on_rows_is_kept() -> None:
-    assert advance({"A": Place(11, 11)}, {"A": EXTENT}, max_rows=3)["A"].next == 14
+    assert advance({"A": Position(11, 11)}, {"A": EXTENT}, max_rows=3)["A"].next == 14
 
 
 def test_a_limit_on_bytes_goes_by_the_mean_size() -> None:
-    assert advance({"A": Place(11, 11)}, {"A": EXTENT}, max_bytes=450)["A"].next == 15
+    assert advance({"A": Position(11, 11)}, {"A": EXTENT}, max_bytes=450)["A"].next == 15
 
 
 def test_the_smaller_of_two_limits_counts() -> None:
-    places = {"A": Place(11, 11)}
-    assert advance(places, {"A": EXTENT}, max_bytes=450, max_rows=2)["A"].next == 13
-    assert advance(places, {"A": EXTENT}, max_bytes=150, max_rows=2)["A"].next == 12
+    positions = {"A": Position(11, 11)}
+    assert advance(positions, {"A": EXTENT}, max_bytes=450, max_rows=2)["A"].next == 13
+    assert advance(positions, {"A": EXTENT}, max_bytes=150, max_rows=2)["A"].next == 12
 
 
 def test_a_quiet_stream_is_not_kept_waiting_by_a_busy_one() -> None:
     extents = {"busy": Extent(1, 1_000_000), "quiet": Extent(1, 10)}
-    end = advance({"busy": Place(1, 1), "quiet": Place(1, 1)}, extents, max_rows=1000)
+    end = advance({"busy": Position(1, 1), "quiet": Position(1, 1)}, extents, max_rows=1000)
     assert (end["quiet"].next, end["busy"].next) == (11, 991)
 
 
 def test_places_of_streams_that_are_not_read_now_are_kept() -> None:
-    assert advance({"A": Place(11, 21), "old": Place(1, 7)}, {"A": EXTENT})["old"] == Place(1, 7)
+    assert advance({"A": Position(11, 21), "old": Position(1, 7)}, {"A": EXTENT})["old"] == Position(1, 7)
 
 
 @given(
@@ -129,7 +129,9 @@ def test_a_share_is_fair(demands: dict[str, int], limit: int) -> None:
         assert granted == wanting
     for name in granted:
         if granted[name] < wanting[name]:
-            assert granted[name] >= max(granted.values()) - len(granted), "whoever is cut gets as much as any"
+            assert granted[name] >= max(granted.values()) - len(granted), (
+                "whoever is limited gets as much as any"
+            )
 
 
 # Partitions
@@ -137,7 +139,7 @@ def test_a_share_is_fair(demands: dict[str, int], limit: int) -> None:
 
 @given(first=st.integers(1, 10**12), count=st.integers(1, 10_000), parts=st.integers(1, 40))
 def test_partitions_cover_the_range_once_and_evenly(first: int, count: int, parts: int) -> None:
-    partitions = cut([Range("A", first, first + count - 1, parts)])
+    partitions = split([Range("A", first, first + count - 1, parts)])
     assert partitions[0].first == first
     assert partitions[-1].last == first + count - 1
     assert all(left.last + 1 == right.first for left, right in itertools.pairwise(partitions))
@@ -149,7 +151,11 @@ def test_partitions_cover_the_range_once_and_evenly(first: int, count: int, part
 
 def test_partitions_of_several_streams_stay_apart() -> None:
     ranges = [Range("A", 1, 4, 2), Range("B", 9, 9, 1)]
-    assert cut(ranges) == [StreamPartition("A", 1, 2), StreamPartition("A", 3, 4), StreamPartition("B", 9, 9)]
+    assert split(ranges) == [
+        StreamPartition("A", 1, 2),
+        StreamPartition("A", 3, 4),
+        StreamPartition("B", 9, 9),
+    ]
 
 
 @pytest.mark.parametrize(

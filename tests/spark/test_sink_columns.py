@@ -109,5 +109,5 @@ def test_what_a_copied_message_once_asked_for_is_left_behind() -> None:
 
 def test_ids_count_through_the_batches_of_a_partition() -> None:
     ids = MessageIds("query:7:0")
-    assert ids.take(2).to_pylist() == ["query:7:0:0", "query:7:0:1"]
-    assert ids.take(1).to_pylist() == ["query:7:0:2"]
+    assert ids.next(2).to_pylist() == ["query:7:0:0", "query:7:0:1"]
+    assert ids.next(1).to_pylist() == ["query:7:0:2"]

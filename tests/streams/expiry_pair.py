@@ -136,7 +136,7 @@ class Pair:
         # A stream without TTLs takes messages that have one from other streams.
         is_sourced = bool(ttl) and not self.stream.config.allow_msg_ttl
         publication = Publication(subject.encode(), b"", block, b"x", is_sourced=is_sourced)
-        self.stream.ingest.take_own(publication)
+        self.stream.ingest.accept_own(publication)
 
     async def on_wait(self, seconds: int) -> None:
         await self.pass_time(seconds * SECOND)

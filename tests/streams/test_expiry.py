@@ -49,7 +49,7 @@ def test_nothing_goes_early_because_the_clock_was_wrong_for_a_while(
         wrong = began - DAY * SECOND
         times = [wrong - SECOND, *[began] * 4, *[wrong] * 20, *[began] * 4]
         for time in times:
-            pair.stream.ingest.take_own(Publication(b"s.a", b"", b"", b"x", time=time))
+            pair.stream.ingest.accept_own(Publication(b"s.a", b"", b"", b"x", time=time))
         await pair.settle()
         pair.clock.time = (
             began + DAY * SECOND + SECOND

@@ -33,7 +33,7 @@ SYSTEM_QUEUE = b"_sys_"
 RTT_INTERVAL_SECONDS = 3600.0
 
 
-class Surroundings(Protocol):
+class ConnectionContext(Protocol):
     """What a connection needs of the broker."""
 
     options: Options
@@ -67,7 +67,7 @@ class Connection:
     )
     link: Link
 
-    def __init__(self, server: Surroundings, cid: int, host: str, port: int) -> None:
+    def __init__(self, server: ConnectionContext, cid: int, host: str, port: int) -> None:
         self._server = server
         self.cid = cid
         self.host = host

@@ -44,7 +44,7 @@ class Interrupted(Exception):
     """Ctrl-C or SIGTERM while something was awaited. Not a failure: the user asked for it."""
 
 
-class Connection:
+class InterruptibleClient:
     """A client, and what can end the wait for it: an interrupt, or the connection's end."""
 
     def __init__(self, target: Target) -> None:
@@ -177,10 +177,10 @@ class Connection:
 
 
 @contextlib.asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Connection]:
+async def connect(target: Target) -> AsyncIterator[InterruptibleClient]:
     """An open connection; Ctrl-C and SIGTERM set its `interrupted` from then on."""
     _route_log()
-    connection = Connection(target)
+    connection = InterruptibleClient(target)
     try:
         await connection.open()
         loop = asyncio.get_running_loop()
@@ -264,7 +264,7 @@ def explain(error: BaseException, address: str) -> HeadraceError:
     return ConnectionFailedError(f"{address}: {type(error).__name__}: {text}")
 
 
-def told_dropped(connection: Connection) -> str:
+def told_dropped(connection: InterruptibleClient) -> str:
     """What to add to a count of messages when some of them were dropped on the way."""
     count = connection.dropped_messages
     return f", {plural(count, 'message')} dropped" if count else ""

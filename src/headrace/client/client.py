@@ -28,7 +28,7 @@ from headrace.client.api import (
     encode,
     stream_info,
 )
-from headrace.client.connection import Connection, protocol_error
+from headrace.client.connection import ServerConnection, protocol_error
 from headrace.client.errors import ConnectionFailed, ProtocolError, UsageError
 from headrace.client.fetch import Fetch
 from headrace.client.frames import BadFrame, ConnectionEnded
@@ -59,8 +59,8 @@ class Client:
         self.reconnect_timeout = reconnect_timeout
         self._servers = parse_servers(servers)
         self._options = {**options, "reconnect_timeout": reconnect_timeout}
-        self._open: set[Connection] = set()
-        self._idle: list[Connection] = []
+        self._open: set[ServerConnection] = set()
+        self._idle: list[ServerConnection] = []
         self._closed = False
 
     @classmethod
@@ -112,12 +112,12 @@ class Client:
 
     # -- connections ----------------------------------------------------------------------------------------
 
-    def borrow(self) -> Connection:
+    def borrow(self) -> ServerConnection:
         """A connection that nobody else uses. Give it back, or drop it."""
         if self._closed:
             raise UsageError("this client is closed")
         if not self._idle:
-            connection = Connection(self._servers, **self._options)
+            connection = ServerConnection(self._servers, **self._options)
             connection.open()
             self._open.add(connection)
             return connection
@@ -129,16 +129,16 @@ class Client:
             raise
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: ServerConnection) -> None:
         if not self._closed:
             self._idle.append(connection)
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ServerConnection) -> None:
         connection.finish()
         self._open.discard(connection)
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[ServerConnection]:
         """One that nobody else uses meanwhile. Here the engine's exceptions become ours."""
         connection = self.borrow()
         try:
@@ -176,7 +176,7 @@ class Client:
                 connection.reconnect()
                 return self.stream_info_on(connection, stream)
 
-    def stream_info_on(self, connection: Connection, stream: str) -> StreamInfo:
+    def stream_info_on(self, connection: ServerConnection, stream: str) -> StreamInfo:
         payload = connection.request(f"{PREFIX}.STREAM.INFO.{check_name(stream)}", b"", self.request_timeout)
         return stream_info(decode(payload, StreamAnswer, f"stream {stream}"))
 

@@ -38,7 +38,7 @@ class Refused(ConnectionFailed):
     """The server is there, and does not want us: trying again would not help."""
 
 
-class Connection:
+class ServerConnection:
     """Open it with `open`; ConnectionEnded from any other method means that `reconnect` is due."""
 
     def __init__(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.client.client import Client
-    from headrace.client.connection import Connection
+    from headrace.client.connection import ServerConnection
 
 PULL_ROWS = 16384
 PULL_BYTES = 12 << 20  # two pulls stay below the 64 MiB that a server holds for a slow reader
@@ -158,7 +158,7 @@ class Fetch:
 
     # -- the consumer ---------------------------------------------------------------------------------------
 
-    def _start(self, connection: Connection) -> bool:
+    def _start(self, connection: ServerConnection) -> bool:
         """Make a consumer at the next sequence. False: nothing that matches is left."""
         self._stop(connection)
         self.check(self._client.stream_info_on(connection, self._stream))
@@ -186,7 +186,7 @@ class Fetch:
         self._columns.follow(connection.subscribe(f"{self._inbox}.*"))
         return consumer.num_pending > 0
 
-    def _is_at_end(self, connection: Connection) -> bool:
+    def _is_at_end(self, connection: ServerConnection) -> bool:
         """Ask the stream, not a consumer: is there no message before the end of the range any more?"""
         for subject in self._subjects or [">"]:
             answer = connection.request(
@@ -204,7 +204,7 @@ class Fetch:
                     return False
         return True
 
-    def _stop(self, connection: Connection) -> None:
+    def _stop(self, connection: ServerConnection) -> None:
         if not self._consumer:
             return
         consumer, self._consumer = self._consumer, ""
@@ -216,7 +216,7 @@ class Fetch:
 
     # -- the rows -------------------------------------------------------------------------------------------
 
-    def _read(self, connection: Connection, silence: float) -> Iterator[None]:
+    def _read(self, connection: ServerConnection, silence: float) -> Iterator[None]:
         """Yields when a batch is full; ends when this consumer is at its end, one way or another."""
         columns = self._columns
         while not columns.complete:
@@ -233,7 +233,7 @@ class Fetch:
             elif columns.pending == 0 or columns.last_seq == seen:
                 return
 
-    def _ask(self, connection: Connection) -> None:
+    def _ask(self, connection: ServerConnection) -> None:
         """Keep two pulls on their way, but never for more rows than the range can have."""
         columns = self._columns
         while columns.credit <= PULL_ROWS:

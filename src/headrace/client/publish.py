@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from headrace.client.api import ErrorAnswer, PublishAnswer
-from headrace.client.connection import Connection, protocol_error
+from headrace.client.connection import ServerConnection, protocol_error
 from headrace.client.errors import ConnectionFailed, PublishFailed, UsageError
 from headrace.client.flight import Flight
 from headrace.client.frames import BadFrame, ConnectionEnded, Event
@@ -52,7 +52,7 @@ class Publisher:
 
     def __init__(self, client: Client, *, stream: str, max_in_flight: int, ack_timeout: float) -> None:
         self._client = client
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._stream = stream
         self._inbox = f"_INBOX.{secrets.token_hex(11)}."
         self._ack_timeout = ack_timeout
@@ -95,7 +95,7 @@ class Publisher:
 
     # -- the way there --------------------------------------------------------------------------------------
 
-    def _usable(self) -> Connection:
+    def _usable(self) -> ServerConnection:
         if self._failed:
             raise self._failed
         if self._connection is None:
@@ -128,13 +128,13 @@ class Publisher:
             except BadFrame as error:
                 raise self._fail(str(protocol_error(error, connection.address))) from None
 
-    def _handle(self, connection: Connection, event: Event) -> None:
+    def _handle(self, connection: ServerConnection, event: Event) -> None:
         try:
             connection.handle(event)
         except ConnectionFailed as failure:
             raise self._fail(str(failure), hint=failure.hint) from None
 
-    def _start_again(self, connection: Connection, reason: str) -> None:
+    def _start_again(self, connection: ServerConnection, reason: str) -> None:
         """Send whatever waits once more, on a new connection: it may have got lost with the old one."""
         without_id = self._flight.resend()
         if without_id:
@@ -213,7 +213,9 @@ def prepare(subjects: Any, data: Any, headers: Any, msg_ids: Any, *, max_payload
     return rows
 
 
-def publish_plain(connection: Connection, subjects: Any, data: Any, headers: Any, *, timeout: float) -> None:
+def publish_plain(
+    connection: ServerConnection, subjects: Any, data: Any, headers: Any, *, timeout: float
+) -> None:
     """Publish without acknowledgements, and wait until the server has seen it."""
     flight = Flight(0, b"")
     flight.add(prepare(subjects, data, headers, None, max_payload=connection.max_payload))

@@ -219,7 +219,7 @@ class Found:
         end = min(self._asked.offset + self._asked.limit, count)
         for start in range(0, end, CONNECTIONS_IN_A_TURN):
             some = islice(merged, min(CONNECTIONS_IN_A_TURN, end - start))
-            yield [entry for place, (_, entry) in enumerate(some, start) if place >= self._asked.offset]
+            yield [entry for index, (_, entry) in enumerate(some, start) if index >= self._asked.offset]
 
 
 def account_of(entry: Entry, configured: str) -> str:

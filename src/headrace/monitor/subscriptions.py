@@ -17,10 +17,10 @@ def account_labels(account: str) -> dict[str, str]:
 
 def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscription]:
     """Some at a time: answers are sent in pieces, and subscriptions come and go in between."""
-    some, place = connection.link.some_subscriptions(0, offset)
+    some, position = connection.link.some_subscriptions(0, offset)
     yield from some
-    while place:
-        some, place = connection.link.some_subscriptions(place)
+    while position:
+        some, position = connection.link.some_subscriptions(position)
         yield from some
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.spark.offsets import Extent, Offset, Place
+from headrace.spark.offsets import Extent, Offset, Position
 from headrace.spark.partitions import count_parts
 
 
@@ -18,37 +18,37 @@ def share(demands: Mapping[str, int], limit: int) -> dict[str, int]:
     granted = {}
     left = limit
     waiting = sorted((amount, name) for name, amount in demands.items() if amount > 0)
-    for place, (amount, name) in enumerate(waiting):
-        granted[name] = max(1, min(amount, left // (len(waiting) - place)))
+    for index, (amount, name) in enumerate(waiting):
+        granted[name] = max(1, min(amount, left // (len(waiting) - index)))
         left -= granted[name]
     return granted
 
 
 def advance(
-    places: Offset,
+    positions: Offset,
     extents: Mapping[str, Extent],
     *,
     max_rows: int | None = None,
     max_bytes: int | None = None,
     min_partitions: int | None = None,
-) -> dict[str, Place]:
+) -> dict[str, Position]:
     """The end of the next batch.
 
     `extents` says how far each stream may be read. A limit in bytes is turned into a number of messages by
     the mean size of the messages that the stream holds.
     """
-    ahead = {stream: extents[stream].end - places[stream].next for stream in extents}
+    ahead = {stream: extents[stream].end - positions[stream].next for stream in extents}
     rows = share(ahead, max_rows if max_rows is not None else sum(ahead.values()))
     if max_bytes is not None:
         sizes = {stream: _mean_size(extents[stream]) for stream in rows}
         granted = share({stream: ahead[stream] * sizes[stream] for stream in rows}, max_bytes)
         rows = {stream: min(rows[stream], max(1, granted[stream] // sizes[stream])) for stream in rows}
     parts = -(-min_partitions // len(rows)) if min_partitions and rows else None
-    end = dict(places)
+    end = dict(positions)
     for stream, count in rows.items():
-        place = places[stream]
-        end[stream] = Place(
-            place.base, place.next + count, count_parts(count, parts), extents[stream].created
+        position = positions[stream]
+        end[stream] = Position(
+            position.base, position.next + count, count_parts(count, parts), extents[stream].created
         )
     return end
 

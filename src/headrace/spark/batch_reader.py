@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headrace.spark.connection import Streams
-from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.failure import DataSourceError, readable_errors
 from headrace.spark.offsets import Extent, Range, resolve, wanted_start
 from headrace.spark.option_values import EARLIEST
 from headrace.spark.options import ReadOptions
-from headrace.spark.partitions import StreamPartition, count_parts, cut
+from headrace.spark.partitions import StreamPartition, count_parts, split
 from headrace.spark.rows import read_rows
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ class BatchReader(DataSourceReader):
         self.streams = Streams(options.connection)
 
     def partitions(self) -> Sequence[InputPartition]:
-        with telling():
+        with readable_errors():
             try:
-                return cut(self.ranges())
+                return split(self.ranges())
             finally:
                 self.streams.close()
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         if not isinstance(partition, StreamPartition):
             return  # Spark's stand-in for "no partitions": the streams are empty
-        with telling():
+        with readable_errors():
             try:
                 yield from read_rows(
                     self.streams,

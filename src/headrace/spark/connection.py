@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.client import Client
 from headrace.spark.offsets import Extent
-from headrace.spark.options import Connection
+from headrace.spark.options import ConnectionOptions
 
 NAME = "headrace-spark"
 
@@ -20,7 +20,7 @@ NAME = "headrace-spark"
 KEEP_SECONDS = 0.1
 
 
-def connect(connection: Connection) -> Client:
+def connect(connection: ConnectionOptions) -> Client:
     """Raises ConnectionFailed, with one line about each server that was tried."""
     return Client.connect(
         list(connection.servers),
@@ -36,7 +36,7 @@ def connect(connection: Connection) -> Client:
 class Streams:
     """Asks the server about streams, and keeps an answer for a moment."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionOptions) -> None:
         self._connection = connection
         self._client: Client | None = None
         self._extents: dict[str, Extent] = {}

@@ -2,9 +2,9 @@
 
 Our code runs in Python processes that Spark starts. What is raised there reaches the user inside a Java
 exception, as text: the traceback of the worker, whose last line is the name of the exception and its message.
-So an error that leaves the data source carries its hint in its message, and asks Spark to leave the traceback
-out (`telling`): in a notebook, the first line then says what is wrong. A command that wants to say nothing
-else finds that line again (`reason_of`).
+So an error that leaves the data source has its hint in its message, and asks Spark to leave the traceback out
+(`readable_errors`): in a notebook, the first line then says what is wrong. A command that prints only that
+line finds it with `reason_of`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$",
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """The edge towards Spark: errors leave with their hint in the message, and without our inner frames."""
+def readable_errors() -> Iterator[None]:
+    """At the edge to Spark: errors leave with their hint in the message, and without our inner frames."""
     try:
         yield
     except HeadraceError as error:

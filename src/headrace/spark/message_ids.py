@@ -40,7 +40,7 @@ class MessageIds:
     prefix: str
     row: int = 0
 
-    def take(self, count: int) -> Any:
+    def next(self, count: int) -> Any:
         """Ids for the next `count` rows."""
         numbers = pyarrow.array(range(self.row, self.row + count), pyarrow.int64()).cast(pyarrow.string())
         self.row += count

@@ -1,6 +1,6 @@
 """Where a query is in its streams: what Spark writes into its checkpoint for us, and what follows from it.
 
-An offset holds one place per stream:
+An offset holds one position per stream:
 
     {"ORDERS": {"base": 1, "next": 100001, "parts": 2, "created": 1763250000000000000}}
 
@@ -10,7 +10,7 @@ again, after a crash, perhaps with other options or on another machine, and must
 partitions: the sink makes message ids of them. `created` tells the stream from another one that has been
 given its name since.
 
-A new query starts from {}, an offset without any place, and finds its first sequence in the `base` of the
+A new query starts from {}, an offset without any position, and finds its first sequence in the `base` of the
 end. It must not be a sequence: Spark asks for the initial offset again when it repeats the first batch, and
 by then the end of the stream, where `latest` starts, lies elsewhere. What came between would be lost
 silently.
@@ -32,14 +32,14 @@ INITIAL: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     base: int
     next: int
     parts: int = 1
     created: int = 0
 
 
-Offset = Mapping[str, Place]
+Offset = Mapping[str, Position]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,13 @@ class Range:
 def to_json(offset: Offset) -> dict[str, Any]:
     """As Spark keeps it. The order is fixed, because Spark compares the text."""
     return {
-        stream: {"base": place.base, "next": place.next, "parts": place.parts, "created": place.created}
-        for stream, place in sorted(offset.items())
+        stream: {
+            "base": position.base,
+            "next": position.next,
+            "parts": position.parts,
+            "created": position.created,
+        }
+        for stream, position in sorted(offset.items())
     }
 
 
@@ -80,8 +85,8 @@ def from_json(value: Mapping[str, Any]) -> Offset:
     """Raises DataSourceError if this is not ours, as when a checkpoint of another source is used."""
     try:
         return {
-            stream: Place(place["base"], place["next"], place["parts"], place["created"])
-            for stream, place in value.items()
+            stream: Position(position["base"], position["next"], position["parts"], position["created"])
+            for stream, position in value.items()
         }
     except (KeyError, TypeError, ValueError):
         raise DataSourceError(
@@ -91,16 +96,16 @@ def from_json(value: Mapping[str, Any]) -> Offset:
 
 
 def ranges_between(start: Offset, end: Offset) -> list[Range]:
-    """What a batch reads: for each stream from its place in `start`, or from `base` if it has none there.
+    """What a batch reads: for each stream from its position in `start`, or from `base` if it has none there.
 
     An end that lies before the start belongs to a stream that was re-created: it is read from `base`.
     """
     ranges = []
-    for stream, place in sorted(end.items()):
+    for stream, position in sorted(end.items()):
         before = start.get(stream)
-        first = before.next if before and before.next <= place.next else place.base
-        if first < place.next:
-            ranges.append(Range(stream, first, place.next - 1, place.parts))
+        first = before.next if before and before.next <= position.next else position.base
+        if first < position.next:
+            ranges.append(Range(stream, first, position.next - 1, position.parts))
     return ranges
 
 

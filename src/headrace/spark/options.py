@@ -73,7 +73,7 @@ IGNORED = {"checkpointlocation", "queryname", "path"}
 
 
 @dataclass(frozen=True)
-class Connection:
+class ConnectionOptions:
     """Which servers to try, and who we are to them."""
 
     servers: tuple[str, ...]
@@ -84,12 +84,12 @@ class Connection:
     request_timeout: float
 
     def __repr__(self) -> str:
-        return f"Connection(servers={self.servers})"  # without the secrets
+        return f"ConnectionOptions(servers={self.servers})"  # without the secrets
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    connection: Connection
+    connection: ConnectionOptions
     streams: tuple[str, ...]
     subjects: tuple[str, ...]
     start: str | Mapping[str, Start]
@@ -106,7 +106,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    connection: Connection
+    connection: ConnectionOptions
     subject: str
     stream: str
     acks: bool
@@ -134,7 +134,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     return ReadOptions(
         connection=_connection(found),
         streams=streams,
-        subjects=_apart(found["subject"]),
+        subjects=_without_overlap(found["subject"]),
         start=found["startingOffsets"] or default_start,
         start_time=found["startingTimestamp"],
         end=found["endingOffsets"],
@@ -194,7 +194,7 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     return found
 
 
-def _apart(subjects: tuple[str, ...]) -> tuple[str, ...]:
+def _without_overlap(subjects: tuple[str, ...]) -> tuple[str, ...]:
     """Without those that others cover: a server does not take filters that overlap."""
     kept = tuple(
         subject
@@ -234,8 +234,8 @@ def _check_streams(name: str, offsets: object, streams: tuple[str, ...]) -> None
             raise DataSourceError(f"`{name}` says nothing about {stream}", hint=f'add "{stream}": "earliest"')
 
 
-def _connection(found: Mapping[str, Any]) -> Connection:
-    return Connection(
+def _connection(found: Mapping[str, Any]) -> ConnectionOptions:
+    return ConnectionOptions(
         servers=found["servers"],
         user=found["nats.user"],
         password=found["nats.password"],

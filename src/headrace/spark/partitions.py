@@ -38,16 +38,16 @@ def count_parts(rows: int, at_least: int | None) -> int:
     return max(1, min(rows, at_least) if at_least else usual)
 
 
-def cut(ranges: Iterable[Range]) -> list[StreamPartition]:
+def split(ranges: Iterable[Range]) -> list[StreamPartition]:
     """Partitions of nearly the same size. The same ranges always give the same partitions."""
     return [
         StreamPartition(stretch.stream, first, last)
         for stretch in ranges
-        for first, last in _cut_one(stretch.first, stretch.last, stretch.parts)
+        for first, last in _split_one(stretch.first, stretch.last, stretch.parts)
     ]
 
 
-def _cut_one(first: int, last: int, parts: int) -> Iterable[tuple[int, int]]:
+def _split_one(first: int, last: int, parts: int) -> Iterable[tuple[int, int]]:
     count = last - first + 1
     edges = [first + count * part // parts for part in range(parts + 1)]
     return [(start, end - 1) for start, end in itertools.pairwise(edges) if start < end]

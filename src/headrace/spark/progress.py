@@ -71,7 +71,9 @@ def _lag(source: Mapping[str, Any]) -> int:
         )
     except (KeyError, TypeError, ValueError, DataSourceError):
         return 0  # another source
-    return sum(max(0, place.next - end[stream].next) for stream, place in latest.items() if stream in end)
+    return sum(
+        max(0, position.next - end[stream].next) for stream, position in latest.items() if stream in end
+    )
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from headrace.spark.connection import connect
 from headrace.spark.duplicate_window import warn_if_short
-from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.failure import DataSourceError, readable_errors
 from headrace.spark.message_ids import MessageIds, ids_of_batch, ids_of_write, new_write_id
 from headrace.spark.options import WriteOptions
 from headrace.spark.sink_columns import find_columns, messages_of
@@ -71,7 +71,7 @@ class RowPublisher:
                 check(messages.subjects)
             if not rows and not self.write_id:
                 warn_if_short(client, messages.subjects)
-            message_ids = ids.take(batch.num_rows) if ids else messages.message_ids
+            message_ids = ids.next(batch.num_rows) if ids else messages.message_ids
             publisher.publish(messages.subjects, messages.data, messages.headers, message_ids)
             rows += batch.num_rows
         return Written(rows, publisher.flush().duplicates)
@@ -97,7 +97,7 @@ class BatchWriter(DataSourceArrowWriter):
         self.publisher = RowPublisher(options, schema, new_write_id())
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        with telling():
+        with readable_errors():
             return self.publisher.publish(iterator)
 
 
@@ -106,5 +106,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.publisher = RowPublisher(options, schema)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        with telling():
+        with readable_errors():
             return self.publisher.publish(iterator)

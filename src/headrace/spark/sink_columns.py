@@ -58,17 +58,17 @@ class Columns:
 
 def find_columns(schema: StructType, subject: str) -> Columns:
     """Raises DataSourceError if a column is missing, of the wrong type, or not known."""
-    places = {field.name.lower(): place for place, field in enumerate(schema.fields)}
+    indexes = {field.name.lower(): index for index, field in enumerate(schema.fields)}
     known = {"data", "subject", "headers", "msgid"}
-    for name in places:
+    for name in indexes:
         if name not in known | IGNORED:
             raise DataSourceError(
                 f"the sink cannot use the column `{name}`",
                 hint="it takes data, subject, headers and msgId: choose them with select()",
             )
-    if "data" not in places:
+    if "data" not in indexes:
         raise DataSourceError("the sink needs a column `data`", hint='for example select("data")')
-    if "subject" not in places and not subject:
+    if "subject" not in indexes and not subject:
         raise DataSourceError(
             "the sink needs subjects", hint='add a column `subject`, or .option("subject", "orders.copy")'
         )
@@ -77,22 +77,22 @@ def find_columns(schema: StructType, subject: str) -> Columns:
         ("subject", "string", (StringType,)),
         ("msgid", "string", (StringType,)),
     ):
-        if name in places and not isinstance(schema[places[name]].dataType, fits):
+        if name in indexes and not isinstance(schema[indexes[name]].dataType, fits):
             raise DataSourceError(
-                f"the column `{name}` is {schema[places[name]].dataType.simpleString()}, not {wanted}",
+                f"the column `{name}` is {schema[indexes[name]].dataType.simpleString()}, not {wanted}",
                 hint=f"cast it: CAST({name} AS STRING)",
             )
-    if "headers" in places and not _fits_headers(schema[places["headers"]].dataType):
+    if "headers" in indexes and not _fits_headers(schema[indexes["headers"]].dataType):
         raise DataSourceError(
-            f"the column `headers` is {schema[places['headers']].dataType.simpleString()}",
+            f"the column `headers` is {schema[indexes['headers']].dataType.simpleString()}",
             hint="it must be map<string,string> or array<struct<key:string,value:string>>",
         )
     # The option overrides the column, as `topic` does in Spark's Kafka sink.
     return Columns(
-        data=places["data"],
-        subject=-1 if subject else places["subject"],
-        headers=places.get("headers", -1),
-        message_id=places.get("msgid", -1),
+        data=indexes["data"],
+        subject=-1 if subject else indexes["subject"],
+        headers=indexes.get("headers", -1),
+        message_id=indexes.get("msgid", -1),
     )
 
 

@@ -6,7 +6,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from headrace.spark.batch_reader import BatchReader
-from headrace.spark.failure import DataSourceError, telling
+from headrace.spark.failure import DataSourceError, readable_errors
 from headrace.spark.options import Use, read_options, write_options
 from headrace.spark.pushdown import PushdownReader
 from headrace.spark.rows import columns
@@ -22,28 +22,28 @@ class NatsDataSource(DataSource):
         return "nats"
 
     def schema(self) -> str:
-        with telling():
+        with readable_errors():
             options = read_options(self.options, Use.READ)
             return ", ".join(columns(include_headers=options.include_headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with telling():
+        with readable_errors():
             options = read_options(self.options, Use.BATCH)
             _check_schema(schema, options.include_headers)
             return PushdownReader(options) if options.filter_pushdown else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        with telling():
+        with readable_errors():
             options = read_options(self.options, Use.STREAM)
             _check_schema(schema, options.include_headers)
             return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        with telling():
+        with readable_errors():
             return BatchWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        with telling():
+        with readable_errors():
             return StreamWriter(write_options(self.options), schema)
 
 

@@ -21,12 +21,12 @@ from pyspark.sql.streaming.datasource import (
 
 from headrace.spark.admission import advance
 from headrace.spark.connection import Streams
-from headrace.spark.failure import telling
+from headrace.spark.failure import readable_errors
 from headrace.spark.offsets import (
     INITIAL,
     Extent,
     Offset,
-    Place,
+    Position,
     check_kept,
     from_json,
     ranges_between,
@@ -35,7 +35,7 @@ from headrace.spark.offsets import (
     wanted_start,
 )
 from headrace.spark.options import ReadOptions
-from headrace.spark.partitions import StreamPartition, cut
+from headrace.spark.partitions import StreamPartition, split
 from headrace.spark.rows import read_rows
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember how far the streams reach now: this query ends there."""
-        with telling():
+        with readable_errors():
             self._target = dict(self.streams.extents(self.options.streams))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -74,13 +74,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         A query that starts gets an end at once, even when there is nothing to read: the base is in it, and
         from then on in the checkpoint.
         """
-        with telling():
+        with readable_errors():
             before = from_json(start)
             extents = self._readable()
-            places = {stream: self._place(stream, before, extents) for stream in extents}
+            positions = {stream: self._position(stream, before, extents) for stream in extents}
             unlimited = isinstance(limit, ReadAllAvailable)
             end = advance(
-                dict(before) | places,
+                dict(before) | positions,
                 extents,
                 max_rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
                 max_bytes=None if unlimited else self.options.max_bytes,
@@ -91,9 +91,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """How far the streams reach now; the lag in a query's progress is the distance to it."""
-        with telling():
+        with readable_errors():
             extents = self.streams.extents(self.options.streams)
-            return to_json({name: Place(extent.first, extent.end) for name, extent in extents.items()})
+            return to_json({name: Position(extent.first, extent.end) for name, extent in extents.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The same start and end give the same partitions, at any time and with any options.
@@ -101,15 +101,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         But for what is lost and may be lost: a stream that ends before the range does is not the one that
         the range was planned for. Nothing of it belongs to this batch; the next one starts it over.
         """
-        with telling():
-            places = from_json(end)
+        with readable_errors():
+            positions = from_json(end)
             ranges = []
-            for stretch in ranges_between(from_json(start), places):
+            for stretch in ranges_between(from_json(start), positions):
                 extent = self.streams.extent(stretch.stream)
-                self._check(stretch.stream, stretch.first, places[stretch.stream].created, extent)
+                self._check(stretch.stream, stretch.first, positions[stretch.stream].created, extent)
                 if stretch.last <= extent.last or self.options.fail_on_data_loss:
                     ranges.append(stretch)
-            return cut(ranges)
+            return split(ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: see the top of this file."""
@@ -122,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         streams = Streams(self.options.connection)
-        with telling():
+        with readable_errors():
             try:
                 yield from read_rows(
                     streams,
@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             finally:
                 streams.close()
 
-    # -- the places of the streams
+    # -- the positions of the streams
 
     def _readable(self) -> Mapping[str, Extent]:
         """What the streams hold; in an AvailableNow query, what they held when it began."""
@@ -142,17 +142,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self.streams.extents(self.options.streams)
         return self._target
 
-    def _place(self, stream: str, before: Offset, extents: Mapping[str, Extent]) -> Place:
+    def _position(self, stream: str, before: Offset, extents: Mapping[str, Extent]) -> Position:
         """Where this stream is read next."""
         extent = extents[stream]
-        place = before.get(stream)
-        if place is None:
+        position = before.get(stream)
+        if position is None:
             base = self._base(stream, extent)
-            return Place(base, base, created=extent.created)
-        begin = self._check(stream, place.next, place.created, extent)
-        if begin == place.next:
-            return place
-        return Place(begin if begin < place.next else place.base, begin, place.parts, extent.created)
+            return Position(base, base, created=extent.created)
+        begin = self._check(stream, position.next, position.created, extent)
+        if begin == position.next:
+            return position
+        return Position(
+            begin if begin < position.next else position.base, begin, position.parts, extent.created
+        )
 
     def _check(self, stream: str, first: int, created: int, extent: Extent) -> int:
         fail = self.options.fail_on_data_loss

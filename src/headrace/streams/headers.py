@@ -45,9 +45,9 @@ KEY_VALUE_OPERATION = b"KV-Operation"
 
 def get(headers: bytes, name: bytes) -> bytes | None:
     """The first value of that name, without leading spaces; None if there is no such header."""
-    if name not in headers or (place := _find(headers, name)) < 0:
+    if name not in headers or (at := _find(headers, name)) < 0:
         return None
-    start = place + len(name) + 1
+    start = at + len(name) + 1
     end = headers.find(LINE_END, start)
     return headers[start : end if end >= 0 else len(headers)].lstrip(b" ")
 
@@ -66,10 +66,10 @@ def append(headers: bytes, name: bytes, value: bytes) -> bytes:
 
 def replace(headers: bytes, name: bytes, value: bytes) -> bytes:
     """The block with the first header of that name changed in place, or added at the end."""
-    place = _find(headers, name)
-    if place < 0:
+    at = _find(headers, name)
+    if at < 0:
         return append(headers, name, value)
-    start = place + len(name) + 1
+    start = at + len(name) + 1
     start += headers[start : start + 1] == b" "
     end = headers.find(b"\r", start)
     return headers if end < 0 else headers[:start] + value + headers[end:]
@@ -77,8 +77,8 @@ def replace(headers: bytes, name: bytes, value: bytes) -> bytes:
 
 def remove(headers: bytes, name: bytes) -> bytes:
     """The block without any header of that name; b"" if none is left."""
-    while (place := _find(headers, name)) >= 0:
-        shorter = _without_line(headers, place)
+    while (at := _find(headers, name)) >= 0:
+        shorter = _without_line(headers, at)
         if shorter == headers:  # the line has no end
             break
         headers = shorter
@@ -88,11 +88,11 @@ def remove(headers: bytes, name: bytes) -> bytes:
 def remove_prefixed(headers: bytes, prefix: bytes) -> bytes:
     """The block without the headers whose name starts so; b"" if none is left."""
     start = 0
-    while (place := headers.find(b"\n" + prefix, start)) >= 0:
-        shorter = _without_line(headers, place + 1)
+    while (at := headers.find(b"\n" + prefix, start)) >= 0:
+        shorter = _without_line(headers, at + 1)
         if shorter == headers:
             break
-        headers, start = shorter, place
+        headers, start = shorter, at
     return headers
 
 
@@ -123,14 +123,14 @@ def is_level_too_high(headers: bytes) -> bool:
     return not digits.isdigit() or len(digits) > 9 or int(digits) > API_LEVEL
 
 
-def _without_line(headers: bytes, place: int) -> bytes:
-    end = headers.find(LINE_END, place)
+def _without_line(headers: bytes, at: int) -> bytes:
+    end = headers.find(LINE_END, at)
     if end < 0:
         return headers
-    headers = headers[:place] + headers[end + len(LINE_END) :]
+    headers = headers[:at] + headers[end + len(LINE_END) :]
     return b"" if len(headers) <= _EMPTY_LENGTH else headers
 
 
 def _find(headers: bytes, name: bytes) -> int:
-    place = headers.find(LINE_END + name + b":")
-    return place + len(LINE_END) if place >= 0 else -1
+    at = headers.find(LINE_END + name + b":")
+    return at + len(LINE_END) if at >= 0 else -1

@@ -147,14 +147,14 @@ class Stream:
         self.log.close()
 
     def update(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked, and is on disk. Then `keep_limits`."""
+        """Take over a configuration that was checked, and is on disk. Then `enforce_limits`."""
         self.config = config
         self._limit(at_once=False)
         self._retention.configure(config.retention)
         self._configure()
         self._subscribe()
 
-    async def keep_limits(self) -> None:
+    async def enforce_limits(self) -> None:
         """Remove what the configuration no longer allows. Raises ApiError if that cannot be written."""
         await self._slices.remove(self.log, partial(self.log.enforce, STEP_RECORDS))
         self.on_removed()
@@ -187,8 +187,8 @@ class Stream:
 
     def _configure(self) -> None:
         config, sink, domain = self.config, self.sink, self.jetstream.domain
-        place = f',"domain":{_json(domain)}' if domain else ""
-        sink.ack_prefix = f'{{"stream":{_json(self.name)}{place},"seq":'.encode()
+        domain_field = f',"domain":{_json(domain)}' if domain else ""
+        sink.ack_prefix = f'{{"stream":{_json(self.name)}{domain_field},"seq":'.encode()
         sink.ack_suffix = b""
         sink.max_msg_size = config.max_msg_size
         sink.no_ack = config.no_ack

@@ -200,10 +200,10 @@ def check_subjects(config: StreamConfig) -> None:
             config.subjects = [config.name]
         return
     tree = SubjectTree(steps=STEPS)
-    for place, subject in enumerate(config.subjects):
-        tree.add(subject, str(place))
+    for index, subject in enumerate(config.subjects):
+        tree.add(subject, str(index))
     seen: set[str] = set()
-    for place, subject in enumerate(config.subjects):
+    for index, subject in enumerate(config.subjects):
         if not grammar.is_valid_subject(subject):
             raise invalid("invalid subject")
         if subject in seen:
@@ -215,8 +215,8 @@ def check_subjects(config: StreamConfig) -> None:
                 raise invalid("capturing all subjects requires replicas of 1")
         if not config.no_ack:
             check_namespaces(subject)
-        if tree.overlaps(subject, but=str(place)):  # a later one; an earlier one would have been noticed
-            other = next(each for each in config.subjects[place + 1 :] if grammar.overlap(each, subject))
+        if tree.overlaps(subject, but=str(index)):  # a later one; an earlier one would have been noticed
+            other = next(each for each in config.subjects[index + 1 :] if grammar.overlap(each, subject))
             raise invalid(f'subject "{subject}" overlaps with "{other}"')
         seen.add(subject)
 

@@ -8,8 +8,10 @@ import pytest
 
 from tests.interop.replay import Stage
 from tests.interop.session import Session
-from tests.interop.show import differences
-from tests.streams.ingest.ingest_sessions import SESSIONS
+from tests.interop.show import fail_if_different
+from tests.streams.ingest import sessions_batches, sessions_publish, sessions_schedules
+
+SESSIONS = [*sessions_publish.SESSIONS, *sessions_batches.SESSIONS, *sessions_schedules.SESSIONS]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,4 @@ def stage() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
 def test_headrace_takes_publishes_like_nats_server(stage: Stage, session: Session) -> None:
-    reference, ours = stage.compare(session)
-    difference = differences(reference, ours)
-    if difference:
-        pytest.fail(f"{session.name} is answered differently\n{difference}", pytrace=False)
+    fail_if_different(session, *stage.compare(session))

@@ -266,15 +266,15 @@ cdef class StreamSink(Sink):
             self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
         self.note()
 
-    def recall(self, uint64_t first_seq):
+    def recover_ids(self, uint64_t first_seq):
         """After a start: the ids of the messages from this sequence on are to be remembered.
 
-        They are read when they are needed. `recall_some` reads them before that.
+        They are read when they are needed. `recover_some_ids` reads them before that.
         """
         self.unread = first_seq if first_seq <= self.log.store.last_seq else 0
         self.unread_end = self.log.store.last_seq
 
-    def recall_some(self, uint64_t messages):
+    def recover_some_ids(self, uint64_t messages):
         """Read the ids of so many more messages; whether any are left."""
         if self.unread:
             self._read_ids(messages)

@@ -54,7 +54,7 @@ def read_pipeline(path: str | Path) -> Pipeline:
         streams=tuple(_stream(name, node) for name, node in _named(fields.get("streams"), "streams")),
         master=spark["master"].text("master") if "master" in spark else "",
         conf=_conf(spark.get("conf")),
-        checkpoint=place(fields["checkpoint"].text("checkpoint"), directory),
+        checkpoint=resolve_path(fields["checkpoint"].text("checkpoint"), directory),
         sources=sources,
         steps=steps,
         sinks=sinks,
@@ -68,7 +68,7 @@ HINTS = {
 }
 
 
-def place(path: str, directory: Path) -> str:
+def resolve_path(path: str, directory: Path) -> str:
     """A path of the file: relative to it, unless it is absolute or in another file system."""
     return path if "://" in path else str(directory / Path(path).expanduser())
 
@@ -99,7 +99,7 @@ def _server(node: Node | None, directory: Path) -> ServerSpec:
     if embedded:
         store = fields["store"].text("store") if "store" in fields else "streams"
         port = fields["port"].number("port") if "port" in fields else -1
-        return ServerSpec(store=place(store, directory), port=port)
+        return ServerSpec(store=resolve_path(store, directory), port=port)
     return ServerSpec(
         urls=tuple(_filled(url, node) for url in fields["url"].texts("url")),
         user=_secret(fields, "user"),
@@ -248,7 +248,7 @@ def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
     return SinkSpec(
         name=name,
         view=fields["from"].text("from"),
-        table=place(fields["table"].text("table"), directory) if "table" in fields else "",
+        table=resolve_path(fields["table"].text("table"), directory) if "table" in fields else "",
         partition_by=tuple(fields["partition_by"].texts("partition_by")) if "partition_by" in fields else (),
         compact_after=fields["compact_after"].number("compact_after") if "compact_after" in fields else 32,
         publish=kinds == ["subject"],

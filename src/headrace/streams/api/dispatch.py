@@ -153,14 +153,14 @@ class Api:
     def _find(self, tokens: list[str]) -> tuple[Route | None, list[str]]:
         node: Any = self._tree
         found: list[str] = []
-        for place, token in enumerate(tokens):
+        for index, token in enumerate(tokens):
             if token in node and token not in ("*", ">"):
                 node = node[token]
             elif "*" in node:
                 node = node["*"]
                 found.append(token)
             elif ">" in node:
-                return node[">"][""], [*found, ".".join(tokens[place:])]
+                return node[">"][""], [*found, ".".join(tokens[index:])]
             else:
                 return None, []
         return node.get(""), found

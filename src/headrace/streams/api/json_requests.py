@@ -59,14 +59,14 @@ def _parse(body: bytes) -> list[Any]:
     """All values of the body, numbers as text."""
     text = body.decode("utf-8", "replace")
     values: list[Any] = []
-    place, length = 0, len(text)
+    offset, length = 0, len(text)
     try:
         while True:
-            while place < length and text[place] in " \t\r\n":
-                place += 1
-            if place == length:
+            while offset < length and text[offset] in " \t\r\n":
+                offset += 1
+            if offset == length:
                 return values
-            value, place = _JSON.raw_decode(text, place)
+            value, offset = _JSON.raw_decode(text, offset)
             values.append(value)
     except (ValueError, RecursionError):
         _refuse(explain(body) or "exceeded max depth")
@@ -186,7 +186,7 @@ class _Binder:
         item = shape.item
         if item is str and all(type(part) is str for part in value):
             return list(map(_clean, value))
-        return [self.bind(part, item, _empty(item), (*path, place)) for place, part in enumerate(value)]
+        return [self.bind(part, item, _empty(item), (*path, index)) for index, part in enumerate(value)]
 
     def bind_map(self, value: Any, shape: _Shape, old: Any, path: Path) -> Any:
         if not isinstance(value, Pairs):

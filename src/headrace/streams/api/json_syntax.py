@@ -26,7 +26,7 @@ class _Fault(Exception):
 class _Reader:
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.place = 0
+        self.offset = 0
         self.steps = 0
 
     def peek(self) -> int:
@@ -34,69 +34,71 @@ class _Reader:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise _Fault(TOO_LONG)
-        if self.place >= len(self.text):
+        if self.offset >= len(self.text):
             raise _Fault(END_OF_TEXT)
-        return self.text[self.place]
+        return self.text[self.offset]
 
     def skip_space(self) -> int:
         while self.peek() in SPACE:
-            self.place += 1
+            self.offset += 1
         return self.peek()
 
     def fail(self, context: str) -> _Fault:
         self.peek()
-        character = self.text[self.place : self.place + 4].decode("utf-8", "replace")[0]
+        character = self.text[self.offset : self.offset + 4].decode("utf-8", "replace")[0]
         shown = {"'": r"'\''", '"': "'\"'"}.get(character) or f"'{_escape(character)}'"
-        return _Fault(f"invalid character {shown} {context} at offset {self.place + len(character.encode())}")
+        return _Fault(
+            f"invalid character {shown} {context} at offset {self.offset + len(character.encode())}"
+        )
 
     def expect(self, allowed: bytes, context: str) -> None:
         if self.peek() not in allowed:
             raise self.fail(context)
-        self.place += 1
+        self.offset += 1
 
     def skip_digits(self) -> None:
-        while self.place < len(self.text) and self.text[self.place] in DIGITS:
-            self.place += 1
+        while self.offset < len(self.text) and self.text[self.offset] in DIGITS:
+            self.offset += 1
 
     def string(self) -> None:
-        self.place += 1
+        self.offset += 1
         while (byte := self.skip_plain_text()) != ord('"'):
             if byte < 0x20:
                 raise self.fail("in string")
-            self.place += 1
+            self.offset += 1
             self.escape()
-        self.place += 1
+        self.offset += 1
 
     def skip_plain_text(self) -> int:
-        match = PLAIN_TEXT.match(self.text, self.place)
-        self.place = match.end() if match else self.place
+        match = PLAIN_TEXT.match(self.text, self.offset)
+        self.offset = match.end() if match else self.offset
         return self.peek()
 
     def escape(self) -> None:
         """What follows a backslash."""
         length = 5 if self.peek() == ord("u") else 1
-        escape = self.text[self.place : self.place + length]
+        escape = self.text[self.offset : self.offset + length]
         known = all(byte in HEXADECIMAL for byte in escape[1:]) if length > 1 else escape in SHORT_ESCAPES
         if len(escape) == length and not known:
             shown = escape.decode("utf-8", "replace")
-            raise _Fault(f"invalid escape sequence `\\{shown}` in string at offset {self.place + length}")
-        self.place += length
+            raise _Fault(f"invalid escape sequence `\\{shown}` in string at offset {self.offset + length}")
+        self.offset += length
 
     def number(self) -> None:
         if self.peek() == ord("-"):
-            self.place += 1
+            self.offset += 1
         first = self.peek()
         self.expect(DIGITS, "in numeric literal")
         if first != ord("0"):
             self.skip_digits()
-        if self.place < len(self.text) and self.text[self.place] == ord("."):
-            self.place += 1
+        if self.offset < len(self.text) and self.text[self.offset] == ord("."):
+            self.offset += 1
             self.expect(DIGITS, "in numeric literal")
             self.skip_digits()
-        if self.place < len(self.text) and self.text[self.place] in b"eE":
-            self.place += 1
+        if self.offset < len(self.text) and self.text[self.offset] in b"eE":
+            self.offset += 1
             if self.peek() in b"+-":
-                self.place += 1
+                self.offset += 1
             self.expect(DIGITS, "in numeric literal")
             self.skip_digits()
 
@@ -129,9 +131,9 @@ class _Reader:
             byte = self.skip_space()
             if byte in b"{[":
                 if len(open_brackets) >= MAX_DEPTH:
-                    raise _Fault(f"exceeded max depth at offset {self.place + 1}")
+                    raise _Fault(f"exceeded max depth at offset {self.offset + 1}")
                 open_brackets.append(byte)
-                self.place += 1
+                self.offset += 1
                 if self.skip_space() not in (b"}" if byte == ord("{") else b"]"):
                     if byte == ord("{"):
                         self.key()
@@ -147,7 +149,7 @@ class _Reader:
             in_object = open_brackets[-1] == ord("{")
             byte = self.skip_space()
             if byte == ord(","):
-                self.place += 1
+                self.offset += 1
                 if in_object:
                     self.key()
                 return True
@@ -161,9 +163,9 @@ def explain(text: bytes) -> str:
     """What is wrong with the text; an empty string if nothing is."""
     reader = _Reader(text)
     try:
-        while reader.place < len(text):
-            if text[reader.place] in SPACE:
-                reader.place += 1
+        while reader.offset < len(text):
+            if text[reader.offset] in SPACE:
+                reader.offset += 1
             else:
                 reader.value()
     except _Fault as fault:

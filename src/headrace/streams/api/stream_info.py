@@ -89,14 +89,14 @@ async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int
     in_order, page = merge(*runs), list[str]()
     passed = 0
 
-    def take() -> bool:
+    def merge_some() -> bool:
         nonlocal passed
         some = list(islice(in_order, STEP_PLACES // 10))
         page.extend(some[max(offset - passed, 0) :])
         passed += len(some)
         return not some or len(page) >= limit
 
-    await slices.run(take, progress=lambda: passed)
+    await slices.run(merge_some, progress=lambda: passed)
     return page[:limit]
 
 

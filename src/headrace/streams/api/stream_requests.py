@@ -189,7 +189,7 @@ async def update_stream(account: JetStreamAccount, request: Request) -> Fields:
     wanted = decode(request.payload, StreamConfigRequest, strict=account.jetstream.strict)
     async with account.jetstream.changing_streams:
         stream = await _change(account, request, wanted)
-    await stream.keep_limits()
+    await stream.enforce_limits()
     account.announce(stream, "modify")
     await stream.committed()
     return _fields(stream.info())

@@ -1,4 +1,4 @@
-"""A consumer: one reader's place in a stream, on behalf of many clients.
+"""A consumer: one reader's position in a stream, on behalf of many clients.
 
     requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
     acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
@@ -33,7 +33,7 @@ from headrace.streams.consumers.pull import PullDelivery
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
 from headrace.streams.consumers.removed_messages import forget_removed, terminate_removed
-from headrace.streams.consumers.start import make_filter, place
+from headrace.streams.consumers.start import make_filter, set_start
 from headrace.streams.consumers.state import ConsumerState, snapshot
 from headrace.streams.consumers.state_writer import StateWriter
 from headrace.streams.slices import STEP_RECORDS
@@ -57,46 +57,16 @@ class Consumer:
         created: int,
         state: ConsumerState | None = None,
     ) -> None:
-        account, jetstream = stream.account, stream.jetstream
         self.stream = stream
         self.name = name
         self.created = created
         self.is_closed = False
         self._is_counted = False
         stamp_threshold(config)
-        self._hub, self._interest = jetstream.hub, account.interest
-        now = steady_clock(jetstream.now)
-        alarm = Alarm(now, self._on_alarm)
-        advisories = Advisories(
-            account.client,
-            jetstream.now,
-            stream=stream.name,
-            consumer=name,
-            account=account.name,
-            domain=jetstream.domain,
-        )
-        self.core = Core(
-            account=account.name,
-            stream=stream.name,
-            name=name,
-            config=config,
-            client=account.client,
-            log=stream.log,
-            slices=jetstream.slices,
-            cursor=self._make_cursor(config),
-            alarm=alarm,
-            advisories=advisories,
-            now=now,
-            time_of_day=jetstream.now,
-            changed=self._on_change,
-            acknowledged=stream.on_acknowledged,
-            is_kept_for_consumers=lambda: stream.config.retention != "limits",
-            warn=jetstream.logger.warn,
-            later=stream.later,
-            flush_soon=jetstream.hub.flush_soon,
-        )
+        self._hub, self._interest = stream.jetstream.hub, stream.account.interest
+        self.core = self._make_core(config)
         self._writer = self._make_writer()
-        self.source = Source(self.core, place(self.core, state, stream.config.max_msgs_per_subject))
+        self.source = Source(self.core, set_start(self.core, state, stream.config.max_msgs_per_subject))
         self.redelivery = Redelivery(self.core)
         replay = Replay(self.core)
         self.delivery: PullDelivery | PushDelivery
@@ -111,6 +81,38 @@ class Consumer:
         self.idleness = Idleness(self.core, self.delivery, self.redelivery, self._expire)
         self._ack_inbox: AckInbox | None = None
         self._subscriptions: list[int] = []
+
+    def _make_core(self, config: ConsumerConfig) -> Core:
+        stream = self.stream
+        account, jetstream = stream.account, stream.jetstream
+        now = steady_clock(jetstream.now)
+        return Core(
+            account=account.name,
+            stream=stream.name,
+            name=self.name,
+            config=config,
+            client=account.client,
+            log=stream.log,
+            slices=jetstream.slices,
+            cursor=self._make_cursor(config),
+            alarm=Alarm(now, self._on_alarm),
+            advisories=Advisories(
+                account.client,
+                jetstream.now,
+                stream=stream.name,
+                consumer=self.name,
+                account=account.name,
+                domain=jetstream.domain,
+            ),
+            now=now,
+            time_of_day=jetstream.now,
+            changed=self._on_change,
+            acknowledged=stream.on_acknowledged,
+            is_kept_for_consumers=lambda: stream.config.retention != "limits",
+            warn=jetstream.logger.warn,
+            later=stream.later,
+            flush_soon=jetstream.hub.flush_soon,
+        )
 
     @property
     def config(self) -> ConsumerConfig:

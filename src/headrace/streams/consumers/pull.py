@@ -218,7 +218,7 @@ class PullDelivery:
                 self._beat(request, now)
                 kept.append(request)
                 due = min(due, request.due) if due and request.due else due or request.due
-        self.queue.keep(kept)
+        self.queue.retain(kept)
         if due:
             core.alarm.set("pull", due)
 
@@ -231,7 +231,7 @@ class PullDelivery:
                 self._core.send_status(request.reply, rest)
             else:
                 kept.append(request)
-        self.queue.keep(kept)
+        self.queue.retain(kept)
 
     def _beat(self, request: PullRequest, now: int) -> None:
         if request.heartbeat and now >= request.heartbeat_due:

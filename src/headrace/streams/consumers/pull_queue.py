@@ -65,7 +65,7 @@ class PullQueue:
     def drop_head(self) -> None:
         self._waiting.popleft()
 
-    def keep(self, requests: list[PullRequest]) -> None:
+    def retain(self, requests: list[PullRequest]) -> None:
         self._waiting = deque(requests)
 
     def clear(self) -> None:
@@ -76,10 +76,10 @@ class PullQueue:
             self._waiting.append(request)
             return
         priority = _priority(request)
-        place = next(
+        index = next(
             (at for at, other in enumerate(self._waiting) if _priority(other) > priority), len(self._waiting)
         )
-        self._waiting.insert(place, request)
+        self._waiting.insert(index, request)
 
 
 def _priority(request: PullRequest) -> int:

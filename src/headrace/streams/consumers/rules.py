@@ -267,10 +267,10 @@ def _check_filters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise api_error("consumer_empty_filter")
     filters = filters_of(config)
-    for place, subject in enumerate(filters):
+    for index, subject in enumerate(filters):
         if not is_valid_subject(subject):
             raise _invalid("invalid subject")
-        others = filters[:place] + filters[place + 1 :]
+        others = filters[:index] + filters[index + 1 :]
         if any(is_subset(subject, other) for other in others):
             raise api_error("consumer_overlapping_subject_filters")
 

@@ -42,7 +42,7 @@ def _last(config: ConsumerConfig, log: Log) -> int:
     return max(log.last(subject.encode()) for subject in filters)
 
 
-def place(core: Core, state: ConsumerState | None, max_msgs_per_subject: int) -> list[int]:
+def set_start(core: Core, state: ConsumerState | None, max_msgs_per_subject: int) -> list[int]:
     """Set cursor and ledger; no state means a new consumer. Returns the sequences to deliver first."""
     if state is None:
         start, start_list = find_start(core.config, core.log, max_msgs_per_subject)

@@ -30,10 +30,10 @@ class StateWriter:
     """`take` gives the state to write; with `sync` each write waits for the disk."""
 
     def __init__(
-        self, path: str, take: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
+        self, path: str, snapshot: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
     ) -> None:
         self._path = path
-        self._take = take
+        self._snapshot = snapshot
         self._warn = warn
         self._sync = sync
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +57,7 @@ class StateWriter:
         self._timer = None
         self._is_dirty = False
         loop, started = asyncio.get_running_loop(), time.monotonic()
-        future = loop.run_in_executor(None, self._write, self._take(), started)
+        future = loop.run_in_executor(None, self._write, self._snapshot(), started)
         future.add_done_callback(self._end)
         self._under_way = future
 
@@ -122,6 +122,6 @@ class StateWriter:
             return
         try:
             with self._lock:
-                consumer_state.write(self._path, self._take(), sync=self._sync)
+                consumer_state.write(self._path, self._snapshot(), sync=self._sync)
         except OSError as error:
             self._warn(f"cannot write a consumer's state: {error}")

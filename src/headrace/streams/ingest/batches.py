@@ -162,7 +162,7 @@ class Batches:
                 name = headers.EXPECTED_LAST_MSG_ID.decode()
                 raise api_error("atomic_publish_unsupported_header_batch", header=name)
             staged.check(message)
-        seq = intake.take_checked(messages)
+        seq = intake.accept_checked(messages)
         return encode_stored(intake.sink, seq, encode_batch(batch_id, len(messages)))
 
     def _watch(self, batch_id: bytes, batch: _Batch, delay: float) -> None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 _MAXIMUM_YEARS = 5
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 _WEEKDAY_NAMES = "sun mon tue wed thu fri sat"
-_MONTHS = {name: place for place, name in enumerate(_MONTH_NAMES.split(), start=1)}
-_WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
+_MONTHS = {name: index for index, name in enumerate(_MONTH_NAMES.split(), start=1)}
+_WEEKDAYS = {name: index for index, name in enumerate(_WEEKDAY_NAMES.split())}
 _NUMBER = re.compile(r"\+?[0-9]{1,9}")
 
 

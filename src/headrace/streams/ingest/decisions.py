@@ -1,7 +1,7 @@
 """The slow way of a publish into a stream: everything that the engine's sink does not decide on its own.
 
     on_publish    a message of a client: checked, stored, answered; or handed to the batch that it belongs to
-    take_own      a message that this server made: a delete marker, or one that was scheduled
+    accept_own    a message that this server made: a delete marker, or one that was scheduled
     after_commit  a group is on disk: it is republished, and streams that follow this one read it
 
 The sink calls `on_publish` while messages are routed: it may store and answer, but not publish or subscribe.
@@ -18,7 +18,7 @@ from headrace.streams.errors import ApiError, store_error
 from headrace.streams.ingest.acknowledgements import encode_error, encode_stored, encode_value
 from headrace.streams.ingest.batches import Batches, remove_torn_batch
 from headrace.streams.ingest.counters import read_value
-from headrace.streams.ingest.duplicates import Recall
+from headrace.streams.ingest.duplicates import DuplicateWindowRecovery
 from headrace.streams.ingest.fast_batches import FastBatches, is_fast
 from headrace.streams.ingest.intake import Intake
 from headrace.streams.ingest.publication import Duplicate, Publication
@@ -48,9 +48,9 @@ class Ingest:
         self._intake = Intake(stream)
         self._batches = Batches(self._intake)
         self._fast_batches = FastBatches(self._intake)
-        self._lifetimes = Lifetimes(stream.log, self.take_own, stream.on_removed, stream.jetstream.now)
-        self._scheduler = Scheduler(stream.log, self.take_own)
-        self._recall: Recall | None = None
+        self._lifetimes = Lifetimes(stream.log, self.accept_own, stream.on_removed, stream.jetstream.now)
+        self._scheduler = Scheduler(stream.log, self.accept_own)
+        self._window_recovery: DuplicateWindowRecovery | None = None
         self._scan: Scan | None = None
         self._mirror: Mirror | None = None
         self._sources: Sources | None = None
@@ -67,7 +67,7 @@ class Ingest:
         if remove_torn_batch(stream.log):
             stream.log.commit()
         stream.sink.duplicate_window = stream.config.duplicate_window
-        self._recall = Recall(stream.sink, stream.log, stream.jetstream.now())
+        self._window_recovery = DuplicateWindowRecovery(stream.sink, stream.log, stream.jetstream.now())
 
     def configure(self) -> None:
         old, config = self._configured, self._stream.config
@@ -94,8 +94,8 @@ class Ingest:
             self._follow(config)
 
     def stop(self) -> None:
-        if self._recall is not None:
-            self._recall.stop()
+        if self._window_recovery is not None:
+            self._window_recovery.stop()
         if self._scan is not None:
             self._scan.stop()
         self._batches.stop()
@@ -192,12 +192,12 @@ class Ingest:
     def on_publish(self, subject: bytes, reply: bytes, block: bytes, payload: bytes) -> None:
         publication = Publication(subject, reply, headers.strip_status(block), payload)
         try:
-            self._take(publication, reply)
+            self._accept(publication, reply)
         except OSError as error:  # what it depends on cannot be read
             failure = store_error(error)
             self._stream.sink.answer(reply, encode_error(self._stream.name, failure))
 
-    def _take(self, publication: Publication, reply: bytes) -> None:
+    def _accept(self, publication: Publication, reply: bytes) -> None:
         if is_fast(reply):
             self._fast_batches.on_message(publication)
             return
@@ -207,7 +207,7 @@ class Ingest:
             return
         sink = self._stream.sink
         try:
-            seq = self._intake.take(publication)
+            seq = self._intake.accept(publication)
         except Duplicate as duplicate:
             sink.answer_duplicate(reply, duplicate.seq)
         except ApiError as error:
@@ -215,10 +215,10 @@ class Ingest:
         else:
             sink.answer(reply, encode_stored(sink, seq, self._details(publication)))
 
-    def take_own(self, publication: Publication) -> int:
+    def accept_own(self, publication: Publication) -> int:
         """Raises ApiError. Called by timers, outside of the sink: so commit at once."""
         try:
-            return self._intake.take(publication)
+            return self._intake.accept(publication)
         finally:
             self._stream.log.commit()
 

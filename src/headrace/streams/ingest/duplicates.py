@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.005
 RETRY_SECONDS = 1.0
 
 
-class Recall:
+class DuplicateWindowRecovery:
     """Remembers the ids of all stored messages within the window, and that of the last message."""
 
     def __init__(self, sink: StreamSink, log: Log, now: int) -> None:
@@ -30,7 +30,7 @@ class Recall:
         sink.last_msg_id = headers.text(last.headers, headers.MSG_ID) if last else b""
         self._handle: asyncio.TimerHandle | None = None
         if sink.duplicate_window:
-            sink.recall(log.seek_time(now - sink.duplicate_window))
+            sink.recover_ids(log.seek_time(now - sink.duplicate_window))
             self._go_on_later()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class Recall:
 
     def _go_on(self) -> None:
         try:
-            if self._sink.recall_some(SLICE_MESSAGES):
+            if self._sink.recover_some_ids(SLICE_MESSAGES):
                 self._go_on_later()
             else:
                 self._handle = None

@@ -196,7 +196,7 @@ class FastBatches:
             self._on_refused(order, batch, reply, error)
             return
         try:
-            batch.stream_seq = intake.take_checked([publication])
+            batch.stream_seq = intake.accept_checked([publication])
         except ApiError as error:
             intake.sink.answer(reply, encode_error(self._stream.name, error))
             return

@@ -43,7 +43,7 @@ class Intake:
         changed = self._transform.apply(subject)
         return subject if changed is None else changed
 
-    def take(self, publication: Publication) -> int:
+    def accept(self, publication: Publication) -> int:
         """Store a message; its sequence. Raises ApiError or Duplicate."""
         publication.subject = self.transformed(publication.subject)
         try:
@@ -52,7 +52,7 @@ class Intake:
         except OSError as error:  # what it depends on cannot be read
             raise store_error(error) from None
 
-    def take_checked(self, publications: list[Publication]) -> int:
+    def accept_checked(self, publications: list[Publication]) -> int:
         """Store messages that were transformed and checked as a batch; the last one's sequence."""
         for publication in publications:
             self.checks.check_stored_late(publication)

@@ -29,7 +29,7 @@ class Mirror:
         self._intake = intake
         self._config = config
         self._log = intake.log
-        self._origin = Origin(intake.stream, config, self._begin, self._take, intake.stream.serve_direct_gets)
+        self._origin = Origin(intake.stream, config, self._begin, self._copy, intake.stream.serve_direct_gets)
 
     def start(self) -> None:
         self._origin.start()
@@ -68,7 +68,7 @@ class Mirror:
             log.skip(start)
         return start
 
-    def _take(self, message: Stored) -> bool:
+    def _copy(self, message: Stored) -> bool:
         log = self._log
         if message.seq <= log.last_seq:
             return True  # the mirror was purged up to beyond it
@@ -80,7 +80,7 @@ class Mirror:
         publication = Publication(subject, b"", block, message.payload, is_sourced=True)
         publication.seq, publication.time = message.seq, message.time
         try:
-            self._intake.take(publication)
+            self._intake.accept(publication)
         except (ApiError, Duplicate) as refusal:
             return self._on_refused(refusal)
         return True

@@ -54,13 +54,13 @@ class Origin:
         stream: Stream,
         config: StreamSource,
         begin: Callable[[Stream], int],
-        take: Callable[[Stored], bool],
+        copy: Callable[[Stored], bool],
         on_current: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._config = config
         self._begin = begin
-        self._take = take
+        self._copy = copy
         self._on_current = on_current
         self._transforms = [
             Transform(transform.src, transform.dest)
@@ -222,7 +222,7 @@ class Origin:
             if message is None:
                 self._become_current(log.committed_seq)
                 return
-            if not self._take(message):
+            if not self._copy(message):
                 self._retry(self._read_again)
                 self._end_waiting()
                 return

@@ -63,7 +63,7 @@ class Source:
         self._positions = positions
         self._name, self._pattern, self._target = index_name(config).split(" ")
         self._identity = ""
-        self.origin = Origin(intake.stream, config, self._begin, self._take)
+        self.origin = Origin(intake.stream, config, self._begin, self._copy)
 
     @property
     def index_name(self) -> str:
@@ -92,17 +92,17 @@ class Source:
             return origin.log.seek_time(log.last_time)
         return 1
 
-    def _take(self, message: Stored) -> bool:
+    def _copy(self, message: Stored) -> bool:
         block = headers.remove(message.headers, headers.STREAM_SOURCE)
         block = headers.remove_prefixed(block, headers.EXPECTED_PREFIX)
         block = headers.remove_prefixed(block, headers.BATCH_PREFIX)
-        place = f"{self._name} {message.seq} {self._pattern} {self._target} ".encode()
-        origin = place + message.subject + b" " + self._identity.encode()
+        prefix = f"{self._name} {message.seq} {self._pattern} {self._target} ".encode()
+        origin = prefix + message.subject + b" " + self._identity.encode()
         block = headers.append(block, headers.STREAM_SOURCE, origin)
         subject = self.origin.transformed(message.subject)
         publication = Publication(subject, b"", block, message.payload, is_sourced=True)
         try:
-            self._intake.take(publication)
+            self._intake.accept(publication)
         except Duplicate:
             pass
         except ApiError:
