@@ -28,7 +28,7 @@ from headrace.subjects.transform import Transform, TransformError, check_mapping
 NOW = 1_790_000_000_123_456_789
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York"))
 NAMES = (headers.TTL, headers.MSG_ID, headers.SCHEDULE, b"a")
-ODD_WORD = re.compile(rb"(^|[.\0])[*>][^.\0]")
+ODD_WORD = re.compile(rb"(^|\.)[*>][^.]")
 EMPTY = b"NATS/1.0\r\n\r\n"
 
 
@@ -60,7 +60,7 @@ def check_subjects(data: bytes) -> None:
     assert grammar.overlap(subject, pattern) == grammar.overlap(pattern, subject)
     if not (grammar.is_valid_subject(subject) and grammar.is_valid_subject(pattern)):
         return
-    if ODD_WORD.search(data):
+    if ODD_WORD.search(first) or ODD_WORD.search(second):
         return  # a word that begins as a wildcard does: nats-server's own matchers do not agree about it
     if grammar.is_subset(subject, pattern):
         assert grammar.overlap(subject, pattern)
