@@ -24,7 +24,6 @@ MESSAGES = 20_000
 MOST_SECONDS = 0.010
 MILLION = 1_000_000
 LONGER = {
-    "long-request": 80,  # 550 KB of JSON are parsed in one piece
     "deleted-most": 30,  # an answer of 6 MB is copied
     "limits-pending": 20,  # what is pending is copied for the state on disk
     "connz": 20,  # the garbage collector walks through 5000 connections
@@ -48,6 +47,7 @@ REQUESTS = (
     "direct-multis",
     "gets",
     "infos",
+    "long-request",
     "consumer-creates",
     "consumer-updates",
     "consumer-resets",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import time
 import traceback
 from collections import deque
@@ -32,7 +33,6 @@ from headrace.streams.account import Account
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
 from headrace.streams.slices import wait_in_line
 from headrace.subjects.grammar import decode
-from headrace.unreadable import UNREADABLE_JSON
 
 PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
@@ -42,6 +42,7 @@ LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
 UNCOUNTED_ERROR = "sequence_not_found"
 """To delete a message that is not there is no error in nats-server's statistics."""
+EMPTY_OBJECT = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -65,12 +66,7 @@ class Request(msgspec.Struct):
     @property
     def is_empty(self) -> bool:
         """No body, or an object without fields."""
-        if self.payload in (b"", b"{}"):
-            return True
-        try:
-            return bool(msgspec.json.decode(self.payload) == {})
-        except UNREADABLE_JSON:
-            return False
+        return self.payload == b"" or EMPTY_OBJECT.fullmatch(self.payload) is not None
 
     @property
     def has_object(self) -> bool:
