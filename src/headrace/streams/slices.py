@@ -22,8 +22,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 from headrace.streams.errors import api_error, store_error
@@ -35,10 +36,14 @@ SLICE_SECONDS = 0.002
 RETRY_SECONDS = 1.0
 STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
+STEP_ITEMS = 10
+"""Streams or consumers that a step may describe; about half a millisecond, too."""
 STUCK_STEPS = 1000
 """Steps in a row that may leave the work where it was."""
 
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 Step = Callable[[], bool]
 """Does a part, and says whether that was the last."""
 _END = object()
@@ -140,6 +145,20 @@ async def in_slices(step: Step, *, place: Callable[[], object] | None = None) ->
 
     wait_in_line(step_until_done)
     await done
+
+
+async def map_in_slices(function: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
+    """What the function makes of each, a few at a time; they may have changed when it is their turn."""
+    made: list[Made] = []
+    left = iter(items)
+
+    def step() -> bool:
+        some = list(islice(left, STEP_ITEMS))
+        made.extend(map(function, some))
+        return len(some) < STEP_ITEMS
+
+    await in_slices(step, place=lambda: len(made))
+    return made
 
 
 async def remove_in_slices(log: Log, step: Step, *, place: Callable[[], object] | None = None) -> None:

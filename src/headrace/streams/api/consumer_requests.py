@@ -20,6 +20,7 @@ from headrace.streams.consumers.info import ConsumerInfo, with_versions
 from headrace.streams.consumers.rules import GROUP_NAME
 from headrace.streams.errors import api_error
 from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
+from headrace.streams.slices import map_in_slices
 from headrace.streams.wire_types import Int, Time
 
 if TYPE_CHECKING:
@@ -142,9 +143,15 @@ def on_names(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
     return {**fields, "consumers": [consumer.name for consumer in consumers]}
 
 
-def on_list(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
+async def on_list(jetstream: JetStream, request: Request) -> Mapping[str, Any]:
     consumers, fields = _page(jetstream, request, LIST_LIMIT)
-    return {**fields, "consumers": [consumer.info() for consumer in consumers]}
+
+    def describe(consumer: Consumer) -> ConsumerInfo | None:
+        is_there = consumer.stream.consumers.get(consumer.name) is consumer
+        return consumer.info() if is_there else None
+
+    infos = await map_in_slices(describe, consumers)
+    return {**fields, "consumers": [info for info in infos if info is not None]}
 
 
 async def on_delete(jetstream: JetStream, request: Request) -> Mapping[str, Any]:

@@ -38,6 +38,7 @@ PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
+LONG_ANSWER = 1024 * 1024
 LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
 UNCOUNTED_ERROR = "sequence_not_found"
@@ -142,7 +143,8 @@ class Api:
         request = Request(subject, tokens, message.reply, message.headers, message.payload, message.publisher)
         if self._in_line >= self._limit or self._bytes_in_line > MAX_BYTES_IN_LINE:
             error = api_error("stream_too_many_requests")
-            self._send(request, {"type": TYPE_PREFIX + OVERLOADED, "error": error.body}, failed=True)
+            answer = {"type": TYPE_PREFIX + OVERLOADED, "error": error.body}
+            self._send(request, msgspec.json.encode(answer), failed=True)
             return
         self._in_line += 1
         self._bytes_in_line += len(request.payload)
@@ -202,7 +204,7 @@ class Api:
             answer = route.handler(self._owner, request)
             if inspect.isawaitable(answer):
                 return answer
-            self._succeed(route, request, answer)
+            self._send(request, _encode(route, answer), failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
         return None
@@ -210,7 +212,10 @@ class Api:
     async def _finish(self, route: Route, request: Request, answer: Awaitable[Body]) -> None:
         watch = _Watch(self._log, request)
         try:
-            self._succeed(route, request, await answer)
+            data = _encode(route, await answer)
+            if len(data) > LONG_ANSWER:
+                await asyncio.sleep(0)  # to hand it over is work of its own, in a turn of its own
+            self._send(request, data, failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
         finally:
@@ -223,11 +228,6 @@ class Api:
 
     # -- answers
 
-    def _succeed(self, route: Route, request: Request, body: Body) -> None:
-        fields = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
-        answer = {"type": TYPE_PREFIX + route.kind, **fields}
-        self._send(request, answer, failed=False, counted=route.is_counted)
-
     def _fail(self, route: Route, request: Request, error: Exception) -> None:
         if isinstance(error, ApiError):
             body = error.body
@@ -239,16 +239,20 @@ class Api:
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
         is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
-        self._send(request, answer, failed=is_counted)
+        self._send(request, msgspec.json.encode(answer), failed=is_counted)
 
-    def _send(self, request: Request, answer: dict[str, Any], *, failed: bool, counted: bool = True) -> None:
-        data = msgspec.json.encode(answer)
+    def _send(self, request: Request, data: bytes, *, failed: bool, counted: bool = True) -> None:
         if counted:
             self._account.count_request(failed=failed)
         if request.reply:
             self._client.publish(request.reply, data)
         if counted and self._client.has_interest(AUDIT_SUBJECT):
             self._audit(request, data)
+
+
+def _encode(route: Route, body: Body) -> bytes:
+    fields = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
+    return msgspec.json.encode({"type": TYPE_PREFIX + route.kind, **fields})
 
 
 class _Watch:

@@ -35,6 +35,7 @@ from headrace.streams.files import (
     write_checked,
 )
 from headrace.streams.origins.source_rules import check_filters_at_create
+from headrace.streams.slices import map_in_slices
 from headrace.streams.stream import Stream
 from headrace.streams.stream_rules import (
     check_overlap,
@@ -270,10 +271,15 @@ def stream_names(jetstream: JetStream, request: Request) -> Fields:
     return {**page, "streams": names or None}
 
 
-def list_streams(jetstream: JetStream, request: Request) -> Fields:
+async def list_streams(jetstream: JetStream, request: Request) -> Fields:
     names, page = _select(jetstream, request, StreamListRequest, LIST_LIMIT)
-    infos = [_fields(jetstream.streams[name].info(with_server=False)) for name in names]
-    return {**page, "streams": infos}
+
+    def describe(name: str) -> Fields | None:
+        stream = jetstream.streams.get(name)
+        return None if stream is None else _fields(stream.info(with_server=False))
+
+    infos = await map_in_slices(describe, names)
+    return {**page, "streams": [info for info in infos if info is not None]}
 
 
 def _select(
