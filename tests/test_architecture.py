@@ -155,7 +155,6 @@ PART_OF_MODULE = {
     "api.advisories": "answers",
     "api.direct_get": "answers",
     "api.json_requests": "answers",
-    "api.json_syntax": "answers",
     "api.message_lookup": "answers",
     "api.stream_info": "answers",
     "ingest.publication": "publication",

@@ -6,6 +6,7 @@ is imported; compiled code was instrumented when it was built.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import os
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import atheris
+from atheris.version_dependent import CMP_OP_SHIFT_AMOUNT
+
+from tests.fuzz.libraries import extension
 
 FAILED = 77  # as libFuzzer has it
 
@@ -27,13 +31,30 @@ def load(name: str) -> Callable[[bytes], None]:
     return check
 
 
+def hasten() -> None:
+    """Once libFuzzer runs: what instrumented code calls is ours, and what was loaded is no garbage."""
+    core = next(module for name, module in sys.modules.items() if "core_with" in name)
+    branches = extension("branches")
+    branches.connect(core.__file__, CMP_OP_SHIFT_AMOUNT)
+    atheris._trace_branch = branches.trace_branch
+    atheris._trace_cmp = branches.trace_cmp
+    gc.collect()
+    gc.freeze()
+
+
 def reporting(check: Callable[[bytes], None], prefix: str) -> Callable[[bytes], None]:
     """The check, with an input that fails saved as libFuzzer saves one that crashes.
 
     Left to atheris, Python ends first, and then a report is written that takes longer than libFuzzer's alarm.
     """
 
+    is_first = True
+
     def guarded(data: bytes) -> None:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            hasten()
         try:
             check(data)
         except BaseException:

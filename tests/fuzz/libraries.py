@@ -6,7 +6,10 @@ import os
 import shutil
 import subprocess
 import sysconfig
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 HERE = Path(__file__).parent
 BUILT = HERE.parents[1] / "build" / "fuzz"
@@ -26,7 +29,19 @@ def library(name: str) -> Path:
         temporary = made.with_suffix(f".{os.getpid()}")
         # Without the sanitizers that the fuzzer may have preloaded.
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        command = [compiler(), "-O2", "-shared", "-fPIC", "-o", temporary, source]
+        include = f"-I{sysconfig.get_path('include')}"
+        command = [compiler(), "-O2", "-shared", "-fPIC", include, "-o", temporary, source]
         subprocess.run(command, check=True, env=environment)
         os.replace(temporary, made)
     return made
+
+
+def extension(name: str) -> ModuleType:
+    """The same library, loaded as a module of Python."""
+    path = str(library(name))
+    loader = ExtensionFileLoader(name, path)
+    spec = spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -12,8 +12,8 @@ from tests.fuzz import __main__ as fuzz
 
 pytest.importorskip("atheris", reason="has no wheel for this machine or this Python")
 
-INPUTS = 4_000
-SLOW_INPUTS = {"api": 150, "segments": 1_500}
+INPUTS = 10_000
+SLOW_INPUTS = {"api": 500, "segments": 3_000}
 SECONDS = 300  # of a machine that is busy with other things
 
 

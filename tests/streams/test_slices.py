@@ -17,7 +17,7 @@ from headrace.streams import slices
 from headrace.streams.api.stream_info import count_subjects, list_deleted
 from headrace.streams.errors import ApiError
 from headrace.streams.purge import purge
-from headrace.streams.slices import Background, Slices, StuckError
+from headrace.streams.slices import STEP_ITEMS, Background, Slices, StuckError
 from tests.streams.peers import ask, client_of, jetstream_server
 
 MESSAGES = 20_000
@@ -381,3 +381,22 @@ async def test_work_whose_waiter_was_cancelled_ends() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert steps == ended
+
+
+async def test_very_many_things_are_described_while_others_have_their_turn() -> None:
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    turn()
+    made = await Slices().map(lambda number: (number, turns), range(5 * STEP_ITEMS))
+    assert [number for number, _ in made] == list(range(5 * STEP_ITEMS))
+    assert made[-1][1] >= 4
+
+
+@pytest.mark.parametrize("count", [0, 1, STEP_ITEMS, STEP_ITEMS + 1])
+async def test_any_number_of_things_is_described(count: int) -> None:
+    assert await Slices().map(str, range(count)) == [str(number) for number in range(count)]

@@ -22,8 +22,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.streams.errors import api_error, store_error
 
@@ -34,10 +35,14 @@ SLICE_SECONDS = 0.002
 RETRY_SECONDS = 1.0
 STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
+STEP_ITEMS = 10
+"""Streams or consumers that a step may describe; about half a millisecond, too."""
 STUCK_STEPS = 1000
 """Steps in a row that may leave the work where it was."""
 
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 Step = Callable[[], bool]
 """Does a part of the work, and returns whether that was the last."""
 Progress = Callable[[], object]
@@ -111,6 +116,19 @@ class Slices:
 
         self.add(step_until_done)
         await done
+
+    async def map(self, function: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
+        """The results for all items, a few at a time; an item may have changed when it is its turn."""
+        made: list[Made] = []
+        left = iter(items)
+
+        def step() -> bool:
+            some = list(islice(left, STEP_ITEMS))
+            made.extend(map(function, some))
+            return len(some) < STEP_ITEMS
+
+        await self.run(step, progress=lambda: len(made))
+        return made
 
     async def remove(self, log: Log, step: Step, *, progress: Progress | None = None) -> None:
         """The same for a step that removes messages; removals are committed on the way.

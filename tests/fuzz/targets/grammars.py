@@ -1,4 +1,4 @@
-"""The small languages: headers, subjects, transforms, times, durations, cron patterns and schedules.
+"""The small languages: headers, subjects, transforms, times, durations, cron patterns, schedules and JSON.
 
     byte 0    which of them
     rest      the text; where two are needed, a zero byte stands between them
@@ -9,6 +9,7 @@ another one says.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from headrace.config.durations import format_duration, parse_duration
 from headrace.engine.core.filters import Filter
+from headrace.engine.streams.json_syntax import examine
 from headrace.go_formats import LAST_TIME
 from headrace.streams import headers
 from headrace.streams.errors import ApiError
@@ -28,7 +30,8 @@ from headrace.subjects.transform import Transform, TransformError, check_mapping
 NOW = 1_790_000_000_123_456_789
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York"))
 NAMES = (headers.TTL, headers.MSG_ID, headers.SCHEDULE, b"a")
-ODD_WORD = re.compile(rb"(^|[.\0])[*>][^.\0]")
+ODD_WORD = re.compile(rb"(^|\.)[*>][^.]")
+JSON = json.JSONDecoder(parse_constant=int)  # which refuses NaN and the like
 EMPTY = b"NATS/1.0\r\n\r\n"
 
 
@@ -60,7 +63,7 @@ def check_subjects(data: bytes) -> None:
     assert grammar.overlap(subject, pattern) == grammar.overlap(pattern, subject)
     if not (grammar.is_valid_subject(subject) and grammar.is_valid_subject(pattern)):
         return
-    if ODD_WORD.search(data):
+    if ODD_WORD.search(first) or ODD_WORD.search(second):
         return  # a word that begins as a wildcard does: nats-server's own matchers do not agree about it
     if grammar.is_subset(subject, pattern):
         assert grammar.overlap(subject, pattern)
@@ -127,6 +130,26 @@ def check_schedule(data: bytes) -> None:
         return
 
 
+def check_json(data: bytes) -> None:
+    """The syntax is right if Python's own parser reads it to the end."""
+    text = data.decode("utf-8", "replace")
+    place = 0
+    is_right = True
+    try:
+        while place < len(text):
+            if text[place] in " \t\r\n":
+                place += 1
+            else:
+                _, place = JSON.raw_decode(text, place)
+    except RecursionError:
+        return
+    except ValueError:
+        is_right = False
+    fault, weight = examine(data)
+    assert (fault == "") == is_right, fault
+    assert 0 <= weight <= 8 * len(data)
+
+
 CHECKS: tuple[Callable[[bytes], None], ...] = (
     check_headers,
     check_subjects,
@@ -135,6 +158,7 @@ CHECKS: tuple[Callable[[bytes], None], ...] = (
     check_duration,
     check_cron,
     check_schedule,
+    check_json,
 )
 
 

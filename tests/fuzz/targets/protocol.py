@@ -1,20 +1,22 @@
-"""What a client sends: in one piece and in several, to one hub, with a neighbour who subscribes to
+"""What a client sends: in one piece or in several, to one hub, with a neighbour who subscribes to
 everything.
 
     byte 0    bits: CONNECT comes first; its options; the link is traced
     byte 1    how the rest is cut
     rest      what the client sends
 
-Right is: no bug is reported; the owner is asked the same, the client hears the same and the neighbour gets
-the same however the bytes are cut; what they get is what a server may send; and a link that ends leaves
-nothing behind.
+Right is: no bug is reported; what client and neighbour get is what a server may send; and a link that ends
+leaves nothing behind. One input in eight is sent in both ways: the owner is asked the same, the client hears
+the same and the neighbour gets the same however the bytes are cut.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+from _socket import socketpair  # the ends as they are: the class around them takes longer than the call
 from typing import Any
+from zlib import crc32
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
@@ -28,6 +30,7 @@ CONNECTS = [
     % tuple((b"false", b"true")[bits >> place & 1] for place in range(5))
     for bits in range(32)
 ]
+COMPARED_EVERY = 8
 RECEIVED = memoryview(bytearray(1 << 18))
 Transcript = tuple[list[tuple[Any, ...]], bytes, str | None, bytes]
 
@@ -48,9 +51,7 @@ class Room:
         self.subscriptions = self.interest.count
 
     def attach(self) -> tuple[socket.socket, RecordingOwner, Link]:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        theirs.setblocking(False)
+        ours, theirs = socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         owner = RecordingOwner()
         owner.link = self.hub.attach(ours.detach(), owner, self.interest)
         return theirs, owner, owner.link
@@ -63,16 +64,16 @@ class Room:
         """What the owner was asked, what the client heard, why it was closed, and what the neighbour got."""
         client, owner, link = self.attach()
         link.trace(traced)
-        with client:
-            for piece in pieces:
-                try:
-                    client.send(piece)
-                except (BrokenPipeError, ConnectionResetError):
-                    break
-                self.hub.poll()
-            self.settle()
-            heard = receive(client)
-            closed = owner.closed
+        for piece in pieces:
+            try:
+                client.send(piece)
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            self.hub.poll()
+        self.settle()
+        heard = receive(client)
+        closed = owner.closed
+        client.close()
         self.settle()
         assert owner.bugs == [], owner.bugs
         assert len(self.hub.links) == 1
@@ -95,6 +96,12 @@ def without_messages(transcript: Transcript) -> Transcript:
     return [event for event in events if event[0] != "trace"], b"", closed, b""
 
 
+def compare(whole: Transcript, split: Transcript) -> None:
+    if any(event[0] == "subscribe" and event[2] is not None for event in whole[0]):
+        split, whole = without_messages(split), without_messages(whole)
+    assert split == whole, (split, whole)
+
+
 def check_frames(data: bytes) -> None:
     _, rest = read_frames(data)
     assert rest == b"", rest
@@ -110,10 +117,9 @@ def check(data: bytes) -> None:
     if data[0] & 1:
         sent = CONNECTS[data[0] >> 1 & 31] + sent
     traced = bool(data[0] & 64)
-    whole = ROOM.transcript([sent], traced)
-    split = ROOM.transcript(cut(sent, data[1]), traced)
-    if any(event[0] == "subscribe" and event[2] is not None for event in whole[0]):
-        split, whole = without_messages(split), without_messages(whole)
-    assert split == whole, (split, whole)
-    check_frames(whole[1])
-    check_frames(whole[3])
+    way = crc32(data) % COMPARED_EVERY
+    transcript = ROOM.transcript(cut(sent, data[1]) if way % 2 else [sent], traced)
+    check_frames(transcript[1])
+    check_frames(transcript[3])
+    if way == 0:
+        compare(transcript, ROOM.transcript(cut(sent, data[1]), traced))

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.engine.streams.json_syntax import examine
 from headrace.streams.api.consumer_requests import PageRequest, PauseRequest, UnpinRequest
 from headrace.streams.api.json_requests import decode
-from headrace.streams.api.json_syntax import explain
 from headrace.streams.api.message_lookup import MessageDeleteRequest, MessageGetRequest
 from headrace.streams.api.stream_requests import StreamInfoRequest, StreamListRequest, StreamPurgeRequest
 from headrace.streams.config import CreateConsumerRequest, StreamConfig, Wire
@@ -78,7 +78,7 @@ def check(data: bytes) -> None:
         assert error.body.description
         return
     if data[1] & AGAIN:
-        assert explain(body) == ""
+        assert examine(body)[0] == ""
         assert decode(msgspec.json.encode(request), kind) == request
     if data[1] & RULES:
         try:

@@ -56,6 +56,8 @@ cdef const char *_bytes_at(Slide *slide, uint64_t offset, size_t length) noexcep
             return NULL
         return held.data + (offset - held.start)
     size = length if length > CHUNK else CHUNK
+    if size > slide.file_size - offset:
+        size = slide.file_size - offset
     if size > held.capacity:
         free(held.data)
         held.data = <char *> malloc(size)
@@ -64,8 +66,6 @@ cdef const char *_bytes_at(Slide *slide, uint64_t offset, size_t length) noexcep
             slide.error = ENOMEM
             held.size = 0
             return NULL
-    if size > slide.file_size - offset:
-        size = slide.file_size - offset
     held.start = offset
     slide.error = read_all(slide.fd, held.data, size, offset, &held.size)
     if slide.error:

@@ -144,9 +144,15 @@ def on_names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     return {**fields, "consumers": [consumer.name for consumer in consumers]}
 
 
-def on_list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
+async def on_list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     consumers, fields = _page(account, request, LIST_LIMIT)
-    return {**fields, "consumers": [consumer.info() for consumer in consumers]}
+
+    def describe(consumer: Consumer) -> ConsumerInfo | None:
+        is_there = consumer.stream.consumers.get(consumer.name) is consumer
+        return consumer.info() if is_there else None
+
+    infos = await account.jetstream.slices.map(describe, consumers)
+    return {**fields, "consumers": [info for info in infos if info is not None]}
 
 
 async def on_delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import time
 import traceback
 from collections import deque
@@ -29,7 +30,6 @@ from headrace.logs import Logger
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, ErrorBody, api_error, store_error
 from headrace.subjects.grammar import decode
-from headrace.unreadable import UNREADABLE_JSON
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream_account import JetStreamAccount
@@ -38,10 +38,12 @@ PREFIX = "$JS.API."
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 OVERLOADED = "system_overloaded"
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
+LONG_ANSWER = 1024 * 1024
 LONG_SECONDS = 10.0
 """After which, and again each time it has passed, the log tells of a request that is not answered."""
 UNCOUNTED_ERROR = "sequence_not_found"
 """To delete a message that is not there is no error in nats-server's statistics."""
+EMPTY_OBJECT = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
 Body = msgspec.Struct | Mapping[str, Any]
@@ -65,12 +67,7 @@ class Request(msgspec.Struct):
     @property
     def is_empty(self) -> bool:
         """No body, or an object without fields."""
-        if self.payload in (b"", b"{}"):
-            return True
-        try:
-            return bool(msgspec.json.decode(self.payload) == {})
-        except UNREADABLE_JSON:
-            return False
+        return self.payload == b"" or EMPTY_OBJECT.fullmatch(self.payload) is not None
 
     @property
     def has_object(self) -> bool:
@@ -143,7 +140,8 @@ class Api:
         request = Request(subject, tokens, message.reply, message.headers, message.payload, message.publisher)
         if self._in_line >= self._limit or self._bytes_in_line > MAX_BYTES_IN_LINE:
             error = api_error("stream_too_many_requests")
-            self._send(request, {"type": TYPE_PREFIX + OVERLOADED, "error": error.body}, failed=True)
+            answer = {"type": TYPE_PREFIX + OVERLOADED, "error": error.body}
+            self._send(request, msgspec.json.encode(answer), failed=True)
             return
         self._in_line += 1
         self._bytes_in_line += len(request.payload)
@@ -203,7 +201,7 @@ class Api:
             answer = route.handler(self._account, request)
             if inspect.isawaitable(answer):
                 return answer
-            self._succeed(route, request, answer)
+            self._send(request, _encode(route, answer), failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
         return None
@@ -211,7 +209,10 @@ class Api:
     async def _finish(self, route: Route, request: Request, answer: Awaitable[Body]) -> None:
         watch = _Watch(self._logger, request)
         try:
-            self._succeed(route, request, await answer)
+            data = _encode(route, await answer)
+            if len(data) > LONG_ANSWER:
+                await asyncio.sleep(0)  # to hand it over is work of its own, in a turn of its own
+            self._send(request, data, failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
         finally:
@@ -224,11 +225,6 @@ class Api:
 
     # -- answers
 
-    def _succeed(self, route: Route, request: Request, body: Body) -> None:
-        fields = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
-        answer = {"type": TYPE_PREFIX + route.kind, **fields}
-        self._send(request, answer, failed=False, counted=route.is_counted)
-
     def _fail(self, route: Route, request: Request, error: Exception) -> None:
         if isinstance(error, ApiError):
             body = error.body
@@ -240,16 +236,20 @@ class Api:
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
         is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
-        self._send(request, answer, failed=is_counted)
+        self._send(request, msgspec.json.encode(answer), failed=is_counted)
 
-    def _send(self, request: Request, answer: dict[str, Any], *, failed: bool, counted: bool = True) -> None:
-        data = msgspec.json.encode(answer)
+    def _send(self, request: Request, data: bytes, *, failed: bool, counted: bool = True) -> None:
         if counted:
             self._account.count_request(failed=failed)
         if request.reply:
             self._client.publish(request.reply, data)
         if counted and self._client.has_interest(AUDIT_SUBJECT):
             self._audit(request, data)
+
+
+def _encode(route: Route, body: Body) -> bytes:
+    fields = body if isinstance(body, Mapping) else msgspec.to_builtins(body)
+    return msgspec.json.encode({"type": TYPE_PREFIX + route.kind, **fields})
 
 
 class _Watch:

@@ -16,7 +16,7 @@ import re
 from functools import cache
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
-from headrace.streams.api.json_syntax import explain
+from headrace.engine.streams.json_syntax import examine
 from headrace.streams.config import Wire
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import normalise_time
@@ -25,6 +25,11 @@ from headrace.streams.wire_types import Choice, Moment, Number
 WireType = TypeVar("WireType", bound=Wire)
 END_OF_INPUT = "unexpected end of JSON input"
 PREFIX = "invalid JSON: "
+LONG_BODY = 8 * 1024
+MAX_WEIGHT = 40_000
+"""Of a body: a string weighs 1, any other value and every key 8 (see json_syntax.pyx). Five thousand fields,
+or forty thousand subjects, are decoded in about five milliseconds, in which nobody else is served."""
+TOO_MANY_VALUES = "too many values"
 Path = tuple[str | int, ...]
 
 
@@ -57,6 +62,10 @@ def _refuse(reason: str) -> NoReturn:
 
 def _parse(body: bytes) -> list[Any]:
     """All values of the body, numbers as text."""
+    if len(body) > LONG_BODY:
+        fault, weight = examine(body)
+        if fault or weight > MAX_WEIGHT:
+            _refuse(fault or TOO_MANY_VALUES)
     text = body.decode("utf-8", "replace")
     values: list[Any] = []
     offset, length = 0, len(text)
@@ -69,7 +78,7 @@ def _parse(body: bytes) -> list[Any]:
             value, offset = _JSON.raw_decode(text, offset)
             values.append(value)
     except (ValueError, RecursionError):
-        _refuse(explain(body) or "exceeded max depth")
+        _refuse(examine(body)[0] or "exceeded max depth")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -184,8 +193,8 @@ class _Binder:
             self.mismatch(_describe(value), path, _go_type(shape.kind))
             return old
         item = shape.item
-        if item is str and all(type(part) is str for part in value):
-            return list(map(_clean, value))
+        if item is str and set(map(type, value)) <= {str}:  # tens of thousands of subjects take a millisecond
+            return value if all(map(str.isascii, value)) else list(map(_clean, value))
         return [self.bind(part, item, _empty(item), (*path, index)) for index, part in enumerate(value)]
 
     def bind_map(self, value: Any, shape: _Shape, old: Any, path: Path) -> Any:

@@ -273,10 +273,15 @@ def stream_names(account: JetStreamAccount, request: Request) -> Fields:
     return {**page, "streams": names or None}
 
 
-def list_streams(account: JetStreamAccount, request: Request) -> Fields:
+async def list_streams(account: JetStreamAccount, request: Request) -> Fields:
     names, page = _select(account, request, StreamListRequest, LIST_LIMIT)
-    infos = [_fields(account.streams[name].info(with_server=False)) for name in names]
-    return {**page, "streams": infos}
+
+    def describe(name: str) -> Fields | None:
+        stream = account.streams.get(name)
+        return None if stream is None else _fields(stream.info(with_server=False))
+
+    infos = await account.jetstream.slices.map(describe, names)
+    return {**page, "streams": [info for info in infos if info is not None]}
 
 
 def _select(
