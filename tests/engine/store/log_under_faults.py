@@ -85,8 +85,12 @@ def tell(pipe: int, acknowledged: int, purged_to: int) -> None:
     os.write(pipe, b"%d %d\n" % (acknowledged, purged_to))
 
 
-def killed_everywhere(directory: str) -> str:
-    """Die at the N-th call that changes a file, for every N, and look at what is left."""
+def kill_everywhere(
+    directory: str,
+    work: Callable[[Callable[[int, int], object]], object],
+    check: Callable[[int, int], object],
+) -> str:
+    """Die at the N-th call that changes a file, for every N, and check what is left."""
     faults = Faults()
     faults.watch(directory)
     n = 0
@@ -99,18 +103,25 @@ def killed_everywhere(directory: str) -> str:
             faults.watch(directory)
             faults.begin()
             faults.kill_at(n)
-            work(directory, partial(tell, writing), 50)
+            work(partial(tell, writing))
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as told:
             lines = told.read().splitlines()
         acknowledged, purged_to = map(int, lines[-1].split()) if lines else (0, 0)
         _, status = os.waitpid(child, 0)
-        check_recovered(directory, acknowledged, 2, purged_to)
+        check(acknowledged, purged_to)
         if not os.WIFSIGNALED(status):
             assert os.waitstatus_to_exitcode(status) == 0
             return f"killed at each of {n - 1} calls"
         assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def killed_everywhere(directory: str) -> str:
+    def check(acknowledged: int, purged_to: int) -> None:
+        check_recovered(directory, acknowledged, 2, purged_to)
+
+    return kill_everywhere(directory, lambda acknowledge: work(directory, acknowledge, 50), check)
 
 
 def work_compressed(directory: str, acknowledge: Callable[[int, int], object]) -> None:
@@ -131,32 +142,14 @@ def work_compressed(directory: str, acknowledge: Callable[[int, int], object]) -
 
 
 def killed_while_compressing(directory: str) -> str:
-    """As above, with compressed segments: one complete form of each is there at any moment."""
-    faults = Faults()
-    faults.watch(directory)
-    n = 0
-    while True:
-        n += 1
-        shutil.rmtree(directory, ignore_errors=True)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            faults.watch(directory)
-            faults.begin()
-            faults.kill_at(n)
-            work_compressed(directory, partial(tell, writing))
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as told:
-            lines = told.read().splitlines()
-        acknowledged, purged_to = map(int, lines[-1].split()) if lines else (0, 0)
-        _, status = os.waitpid(child, 0)
+    """One complete form of each segment is there at any moment."""
+
+    def check(acknowledged: int, purged_to: int) -> None:
         check_recovered(directory, acknowledged, acknowledged + 8, purged_to)
-        if not os.WIFSIGNALED(status):
-            assert os.waitstatus_to_exitcode(status) == 0
-            assert sum(map(is_compressed, os.scandir(directory))) > 3
-            return f"killed at each of {n - 1} calls"
-        assert os.WTERMSIG(status) == signal.SIGKILL
+
+    result = kill_everywhere(directory, partial(work_compressed, directory), check)
+    assert sum(map(is_compressed, os.scandir(directory))) > 3
+    return result
 
 
 def is_compressed(file: os.DirEntry[str]) -> bool:
@@ -165,7 +158,7 @@ def is_compressed(file: os.DirEntry[str]) -> bool:
 
 
 def full_while_compressing(directory: str) -> str:
-    """No space for the compressed form: the segments stay as they are, it is said once, and all goes on."""
+    """No space for the compressed form: the segments stay as they are, which is reported once."""
     faults = Faults()
     faults.watch(directory)
     warnings: list[str] = []

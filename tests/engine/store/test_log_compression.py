@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from tests.engine.store.logs import EVERYTHING, content, erase, files, messages,
 HEAD = 128
 BLOCK = 32768
 SEGMENT = 200_000  # some blocks
-
-
-@pytest.fixture(params=["threads", "no threads"])
-def committer(request: pytest.FixtureRequest) -> Iterator[Committer | None]:
-    made = Committer(2) if request.param == "threads" else None
-    yield made
-    if made is not None:
-        made.close()
 
 
 def open_log(

@@ -13,14 +13,6 @@ from headrace.engine.store.log import Log
 from tests.engine.store.logs import EVERYTHING, files, messages, reopen, settle
 
 
-@pytest.fixture(params=["threads", "no threads"])
-def committer(request: pytest.FixtureRequest) -> Iterator[Committer | None]:
-    made = Committer(2) if request.param == "threads" else None
-    yield made
-    if made is not None:
-        made.close()
-
-
 def make_log(directory: Path, committer: Committer | None, count: int = 0) -> Log:
     log = Log(str(directory), committer=committer, segment_bytes=4096)
     assert log.recover() == []

@@ -1,5 +1,6 @@
 # Keeping the files small. The theory is at the top of chores.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Job
@@ -13,6 +14,7 @@ cdef enum Outcome:
     ROLLED_BACK                    # a sync failed meanwhile, and the log went back to what is on disk,
     SYNC_FAILED                    # the chore's own sync failed: job.error
 
+@cython.final
 cdef class Chores:
     cdef Store store
     cdef Writer writer

@@ -57,7 +57,7 @@ cdef class Chores:
         if self.job != NULL:
             free(self.job.erasures)
             free(self.job.numbers)
-            free(self.job.keep)
+            free(self.job.survivors)
             free(self.job.ranges)
         free(self.job)
 
@@ -68,7 +68,7 @@ cdef class Chores:
 
     cdef int plan_with_group(self) except -1:
         """A group is about to be written: plan what can be done once it is on disk."""
-        if self.store.tidy_due and not self._is_busy():
+        if self.store.chores_due and not self._is_busy():
             self.planned = self._plan()
         return 0
 
@@ -81,7 +81,7 @@ cdef class Chores:
 
     cdef int start(self) except -1:
         """Start a chore if there is one and nothing is about to be committed (otherwise it is planned with that group)."""
-        if self.store.tidy_due and self.writer.failure is None and not self._is_busy() \
+        if self.store.chores_due and self.writer.failure is None and not self._is_busy() \
                 and not self.writer.commit_job.under_way and not self.writer.has_pending() and self._plan():
             hand_over(self.writer.committer, self.job)
         return 0
@@ -136,7 +136,7 @@ cdef class Chores:
         self._note_head()
         if self._plan_rewrites(&waiting) or self._plan_index() or self.compress and self._plan_compress():
             return True
-        self.store.tidy_due = waiting
+        self.store.chores_due = waiting
         return False
 
     cdef bint _plan_unlink(self) except -1:
@@ -157,10 +157,10 @@ cdef class Chores:
                 continue
             if not oldest:
                 # What is needed stays so until a file goes; do not look again before that.
-                if segment.kept_at == self.epoch:
+                if segment.needed_at == self.epoch:
                     continue
                 if self._collect_needed(k, NULL):
-                    segment.kept_at = self.epoch
+                    segment.needed_at = self.epoch
                     continue
             self.job.numbers[count] = segment.number
             count += 1
@@ -221,10 +221,10 @@ cdef class Chores:
             except OSError:
                 self.rewrite_at = monotonic() + PAUSE_SECONDS
                 return False
-        grown = realloc(self.job.keep, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
+        grown = realloc(self.job.survivors, (2 * <size_t> segment.live + 1) * sizeof(uint64_t))
         if grown == NULL:
             raise MemoryError
-        self.job.keep = <uint64_t *> grown
+        self.job.survivors = <uint64_t *> grown
         memset(&needed, 0, sizeof(Ranges))
         try:
             self._collect_needed(k, &needed)
@@ -233,10 +233,10 @@ cdef class Chores:
             raise
         for n in range(segment.count):
             if segment.offsets[n]:
-                self.job.keep[2 * count] = seq_at(segment, n)
-                self.job.keep[2 * count + 1] = segment.offsets[n]
+                self.job.survivors[2 * count] = seq_at(segment, n)
+                self.job.survivors[2 * count + 1] = segment.offsets[n]
                 count += 1
-        self.job.keep_count = count
+        self.job.survivor_count = count
         free(self.job.ranges)
         self.job.ranges = needed.items
         self.job.range_count = needed.count
@@ -314,8 +314,8 @@ cdef class Chores:
             valid = self._finish_compress(job)
         else:
             valid = self._finish_unlink(job)
-        free(job.keep)
-        job.keep = NULL
+        free(job.survivors)
+        job.survivors = NULL
         return CONTINUE if valid else ROLLED_BACK
 
     cdef int _finish_index(self, Job *job) except -1:
@@ -457,7 +457,7 @@ cdef bint is_mostly_dead(const Segment *segment, uint64_t size) noexcept:
 cdef int compact_memory(Store store) except -1:
     cdef uint32_t k = 0
     cdef Segment *segment
-    store.tidy_due = False
+    store.chores_due = False
     while k < store.segment_count:
         segment = store.segments[k]
         if segment == store.active:

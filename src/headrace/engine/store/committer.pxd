@@ -45,8 +45,8 @@ cdef struct Job:
     bint directory_unsynced        # REWRITE, ERASE: the new file has its name, but that may not outlive a power failure
     uint64_t *numbers              # UNLINK: these
     uint32_t number_count
-    uint64_t *keep                 # REWRITE: the messages that stay, each its sequence and its offset
-    uint32_t keep_count
+    uint64_t *survivors            # REWRITE: the messages that stay, each its sequence and its offset
+    uint32_t survivor_count
     uint64_t *ranges               # and the removals that still matter
     uint32_t range_count
     uint64_t first_seq
@@ -89,7 +89,7 @@ cdef class Committer:
     cdef int wait_for(self, Job *job) except -1
     cdef void hurry(self) noexcept
     cpdef int poll(self) except -1
-    cdef int _give_back(self, Job *job) except -1
+    cdef int _finish(self, Job *job) except -1
     cdef void _stop(self) noexcept
 
 

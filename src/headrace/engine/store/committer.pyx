@@ -188,7 +188,7 @@ cdef class Committer:
             if shop.finished_tail == job:
                 shop.finished_tail = tail
             pthread_mutex_unlock(&shop.mutex)
-        return self._give_back(job)
+        return self._finish(job)
 
     cdef void hurry(self) noexcept:
         """Let the syncs that wait for the end of the interval begin now."""
@@ -223,14 +223,14 @@ cdef class Committer:
                 break
             taken += 1
             try:
-                self._give_back(job)
+                self._finish(job)
             except Exception as raised:
                 error = error or raised
         if error is not None:
             raise error
         return taken
 
-    cdef int _give_back(self, Job *job) except -1:
+    cdef int _finish(self, Job *job) except -1:
         cdef JobOwner owner = <JobOwner> job.owner
         Py_DECREF(owner)
         job.under_way = False

@@ -19,8 +19,8 @@ from headrace.engine.store.files cimport file_size as size_of_file, read_all
 from headrace.engine.core.hashing cimport hash_of
 from headrace.engine.store.packing cimport Stretch, load_blocks
 from headrace.engine.store.record cimport (
-    CRC_FROM, ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, is_intact, is_well_formed,
-    prepare_crc32c,
+    CRC_FROM, ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, accounted_size, is_intact,
+    is_well_formed, prepare_crc32c,
 )
 from headrace.engine.store.segments cimport (
     ABSENT, SEGMENT_HEAD, SegmentHead, add_range, clear_ranges, read_segment_head,
@@ -43,7 +43,7 @@ cdef struct Slide:
 
 
 cdef const char *_bytes_at(Slide *slide, uint64_t offset, size_t length) noexcept nogil:
-    """`length` bytes of the segment; NULL if it has not so many, or cannot be read (then error is set)."""
+    """`length` bytes of the segment; NULL if it is shorter, or cannot be read (then error is set)."""
     cdef size_t size
     cdef Stretch *held = &slide.held
     if offset >= held.start and offset + length <= held.start + held.size:
@@ -184,7 +184,7 @@ cdef int _grow_array(uint32_t **array, uint64_t capacity) noexcept nogil:
     return 0
 
 
-cdef int _take_message(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
+cdef int _add_message(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
     cdef uint64_t capacity
     cdef uint32_t k = contents.count
     cdef Summary *summary
@@ -201,7 +201,7 @@ cdef int _take_message(Contents *contents, const RecordHead *head, uint32_t offs
     contents.lengths[k] = head.length | (HAS_HEADERS if head.header_length else 0)
     contents.dense = contents.dense and contents.deltas[k] == k
     contents.record_bytes += head.length
-    contents.accounted_bytes += head.length - HEAD_SIZE + 30 + (4 if head.header_length else 0)
+    contents.accounted_bytes += accounted_size(head.length, head.header_length != 0)
     summary = &contents.summaries[contents.subject_places[k]]
     if summary.count == 0:
         summary.first = head.seq
@@ -216,12 +216,12 @@ cdef int _take_message(Contents *contents, const RecordHead *head, uint32_t offs
     return 0
 
 
-cdef int _take(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
+cdef int _add_record(Contents *contents, const RecordHead *head, uint32_t offset) noexcept nogil:
     cdef const char *pair
     cdef const char *end
     cdef uint64_t first, last
     if head.kind == MESSAGE:
-        return _take_message(contents, head, offset)
+        return _add_message(contents, head, offset)
     if head.kind == ERASED:
         # Its sequence was used: the next message must not get it, a REMOVED names it.
         if head.seq + 1 > contents.next_seq:
@@ -272,7 +272,7 @@ cdef int scan(int fd, const Packing *packing, uint64_t base_seq, uint32_t salt, 
     while not error:
         head = _record_at(&slide, at, contents)
         if head != NULL:
-            error = _take(contents, head, <uint32_t> at)
+            error = _add_record(contents, head, <uint32_t> at)
             at += head.length
             continue
         error = slide.error

@@ -1,11 +1,13 @@
 # Overwriting the texts of deleted messages. The theory is at the top of erasing.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Erasure, Job
 from headrace.engine.store.segments cimport Segment
 from headrace.engine.store.store cimport Store
 
+@cython.final
 cdef class Erasures:
     cdef Store store
     cdef Erasure *queue            # texts that are to be overwritten

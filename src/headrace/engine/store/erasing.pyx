@@ -17,10 +17,9 @@ from libc.string cimport memset
 
 from headrace.engine.core.system cimport monotonic
 from headrace.engine.store.files cimport may_pass
-from headrace.engine.store.record cimport HEAD_SIZE
 from headrace.engine.store.reports cimport call_all
 from headrace.engine.store.segments cimport ABSENT, place_of
-from headrace.engine.store.windows cimport Record
+from headrace.engine.store.windows cimport Record, record_length
 
 import os
 
@@ -60,7 +59,7 @@ cdef class Erasures:
         erasure.number = segment.number
         erasure.salt = segment.salt
         erasure.offset = segment.offsets[place]
-        erasure.length = <uint32_t> (HEAD_SIZE + record.subject_length + record.header_length + record.payload_length)
+        erasure.length = <uint32_t> record_length(&record)
         erasure.seq = seq
         erasure.group = store.groups.submitted + 1
         self.count += 1

@@ -1,5 +1,6 @@
 # What is not on disk so far: the group that is being filled and the one in flight. The theory is at the top of groups.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.segments cimport Ranges, Segment
@@ -22,6 +23,7 @@ cdef struct Buffer:
     uint32_t part_capacity
     uint64_t last_seq              # committed_seq when all of it is written
 
+@cython.final
 cdef class Groups:
     cdef Buffer *pending           # what was appended since the last commit
     cdef Buffer *in_flight         # what the committer is writing

@@ -73,7 +73,7 @@ cdef uint64_t _details_at(const IndexHead *head) noexcept nogil:
     return _places_at(head) + (4 if head.dense else 8) * <uint64_t> head.count
 
 
-cdef int _put(int fd, const void *data, size_t length, uint64_t *at) noexcept nogil:
+cdef int _write_part(int fd, const void *data, size_t length, uint64_t *at) noexcept nogil:
     cdef int error = write_all(fd, <const char *> data, length, at[0])
     at[0] += length
     return error
@@ -115,21 +115,21 @@ cdef int write_index(const char *directory, uint64_t number, const Contents *con
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
     if fd < 0:
         return errno
-    error = _put(fd, &head, sizeof(IndexHead), &at)
+    error = _write_part(fd, &head, sizeof(IndexHead), &at)
     if not error:
-        error = _put(fd, contents.text, contents.text_size, &at)
+        error = _write_part(fd, contents.text, contents.text_size, &at)
     if not error:
-        error = _put(fd, contents.summaries, contents.subject_count * sizeof(Summary), &at)
+        error = _write_part(fd, contents.summaries, contents.subject_count * sizeof(Summary), &at)
     if not error:
-        error = _put(fd, contents.removals.items, 2 * contents.removals.count * sizeof(uint64_t), &at)
+        error = _write_part(fd, contents.removals.items, 2 * contents.removals.count * sizeof(uint64_t), &at)
     if not error:
-        error = _put(fd, contents.offsets, column, &at)
+        error = _write_part(fd, contents.offsets, column, &at)
     if not error and not contents.dense:
-        error = _put(fd, contents.deltas, column, &at)
+        error = _write_part(fd, contents.deltas, column, &at)
     if not error:
-        error = _put(fd, contents.subject_places, column, &at)
+        error = _write_part(fd, contents.subject_places, column, &at)
     if not error:
-        error = _put(fd, contents.lengths, column, &at)
+        error = _write_part(fd, contents.lengths, column, &at)
     close(fd)
     if not error and rename(temporary, path) < 0:
         error = errno
@@ -157,7 +157,7 @@ cdef int _open_index(const char *directory, uint64_t number, IndexHead *head) no
     return -1
 
 
-cdef void *_get(int fd, size_t length, uint64_t at) noexcept nogil:
+cdef void *_read_part(int fd, size_t length, uint64_t at) noexcept nogil:
     cdef char *data = <char *> malloc(length + 1)
     cdef size_t got = 0
     if data != NULL and (read_all(fd, data, length, at, &got) != 0 or got != length):
@@ -207,11 +207,11 @@ cdef bint _read_front(int fd, const IndexHead *head, Contents *contents) noexcep
     contents.first_time = head.first_time
     contents.last_time = head.last_time
     contents.end = contents.file_size = head.segment_size
-    contents.text = <char *> _get(fd, head.text_size, at)
+    contents.text = <char *> _read_part(fd, head.text_size, at)
     at += head.text_size
-    contents.summaries = <Summary *> _get(fd, head.subject_count * sizeof(Summary), at)
+    contents.summaries = <Summary *> _read_part(fd, head.subject_count * sizeof(Summary), at)
     at += head.subject_count * sizeof(Summary)
-    contents.removals.items = <uint64_t *> _get(fd, 2 * <size_t> head.removal_count * sizeof(uint64_t), at)
+    contents.removals.items = <uint64_t *> _read_part(fd, 2 * <size_t> head.removal_count * sizeof(uint64_t), at)
     contents.subjects = <uint32_t *> malloc(head.subject_count * sizeof(uint32_t) + 1)
     if contents.text == NULL or contents.summaries == NULL or contents.removals.items == NULL \
             or contents.subjects == NULL or _checksum(head, contents) != head.crc:
@@ -244,13 +244,13 @@ cdef bint load_places(const char *directory, uint64_t number, Contents *contents
         close(fd)
         return False
     at = _places_at(&head)
-    contents.offsets = <uint32_t *> _get(fd, column, at)
+    contents.offsets = <uint32_t *> _read_part(fd, column, at)
     if not contents.dense:
-        contents.deltas = <uint32_t *> _get(fd, column, at + column)
+        contents.deltas = <uint32_t *> _read_part(fd, column, at + column)
     if subjects:
         at = _details_at(&head)
-        contents.subject_places = <uint32_t *> _get(fd, column, at)
-        contents.lengths = <uint32_t *> _get(fd, column, at + column)
+        contents.subject_places = <uint32_t *> _read_part(fd, column, at)
+        contents.lengths = <uint32_t *> _read_part(fd, column, at + column)
     close(fd)
     if contents.offsets == NULL or not contents.dense and contents.deltas == NULL:
         return False

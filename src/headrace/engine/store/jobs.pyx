@@ -38,7 +38,8 @@ from headrace.engine.store.index_file cimport write_index
 from headrace.engine.store.packer cimport compress_segment, erase_packed
 from headrace.engine.store.packing cimport Stretch, load_blocks
 from headrace.engine.store.record cimport (
-    ERASED, HEAD_SIZE, MESSAGE, REMOVED, RecordHead, is_intact, is_well_formed, prepare_crc32c, seal_record,
+    HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, is_intact, is_well_formed, new_erased, prepare_crc32c,
+    seal_record, write_control,
 )
 from headrace.engine.store.segments cimport (
     SEGMENT_HEAD, Segment, SegmentHead, add_message, add_range, free_segment, new_segment, write_segment_head,
@@ -112,7 +113,7 @@ cdef void _commit(Job *job) noexcept nogil:
     if job.error:
         while done:
             done -= 1
-            _take_back(job, &buffer.parts[done])
+            _undo_part(job, &buffer.parts[done])
 
 
 cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
@@ -131,7 +132,7 @@ cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
     if error:
         return error
     if part.seal:
-        # The space behind the last record is given back. The sync of this part covers it.
+        # The space behind the last record is released. The sync of this part covers it.
         error = truncate_file(segment.fd, end)
         segment.allocated = end
     return error
@@ -154,7 +155,7 @@ cdef void _allocate(Segment *segment, uint64_t end) noexcept nogil:
     segment.allocated = wanted
 
 
-cdef void _take_back(Job *job, Part *part) noexcept nogil:
+cdef void _undo_part(Job *job, Part *part) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef Segment *segment = part.segment
     if part.create:
@@ -188,15 +189,10 @@ cdef void _erase(Job *job) noexcept nogil:
 
 
 cdef int _overwrite(int fd, const Erasure *erasure) noexcept nogil:
-    cdef RecordHead *head = <RecordHead *> malloc(erasure.length)
+    cdef RecordHead *head = new_erased(erasure.length, erasure.seq, erasure.salt)
     cdef int error
     if head == NULL:
         return ENOMEM
-    memset(head, 0, erasure.length)
-    head.length = erasure.length
-    head.seq = erasure.seq
-    head.kind = ERASED
-    seal_record(head, erasure.salt)
     error = write_all(fd, <const char *> head, erasure.length, erasure.offset)
     free(head)
     return error
@@ -320,11 +316,11 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
     fresh.salt = random_salt()
     fresh.first_time = job.segment.first_time
     # Sparse from the beginning: what is not kept has no place.
-    fresh.deltas = <uint32_t *> malloc((job.keep_count + 1) * sizeof(uint32_t))
-    fresh.offsets = <uint32_t *> malloc((job.keep_count + 1) * sizeof(uint32_t))
+    fresh.deltas = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
+    fresh.offsets = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
     if fresh.deltas == NULL or fresh.offsets == NULL:
         return ENOMEM
-    fresh.capacity = job.keep_count + 1
+    fresh.capacity = job.survivor_count + 1
     head.number = fresh.number
     head.base_seq = fresh.base_seq
     head.first_seq = job.first_seq
@@ -336,30 +332,27 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
     k = 0
     while k < job.range_count:
         pairs = job.range_count - k if job.range_count - k < RANGES_PER_RECORD else RANGES_PER_RECORD
-        error = _reserve(output, HEAD_SIZE + 16 * <size_t> pairs)
+        error = _reserve(output, control_length(pairs))
         if error:
             return error
         record = <RecordHead *> (output.data + output.size)
-        memset(record, 0, HEAD_SIZE)
-        record.length = HEAD_SIZE + 16 * pairs
-        record.kind = REMOVED
-        memcpy(<char *> record + HEAD_SIZE, job.ranges + 2 * k, 16 * <size_t> pairs)
-        seal_record(record, fresh.salt)
+        write_control(record, REMOVED, 0, 0, job.ranges + 2 * k, pairs, fresh.salt)
         output.size += record.length
         k += pairs
     for k in range(job.range_count):
         if add_range(&fresh.removals, job.ranges[2 * k], job.ranges[2 * k + 1]) < 0:
             return ENOMEM
-    for k in range(job.keep_count):
+    for k in range(job.survivor_count):
         offset = output.offset + output.size
-        error = _copy_record(source, job.segment, job.keep[2 * k], job.keep[2 * k + 1], fresh.salt, &stretch, output)
+        error = _copy_record(source, job.segment, job.survivors[2 * k], job.survivors[2 * k + 1], fresh.salt, &stretch,
+                             output)
         if error < 0:
             # Never carry bad bytes on under a good checksum, and never drop them: the segment stays as it is.
             job.damaged = True
             error = EBADMSG
         if not error:
             record = <RecordHead *> (output.data + (offset - output.offset))
-            if add_message(fresh, job.keep[2 * k], <uint32_t> offset, record.length) < 0:
+            if add_message(fresh, job.survivors[2 * k], <uint32_t> offset, record.length) < 0:
                 error = ENOMEM
         if error:
             free(stretch.data)

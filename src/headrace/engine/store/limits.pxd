@@ -1,13 +1,16 @@
 # The limits of a log. The theory is at the top of limits.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.subject_index cimport Entry
 
+@cython.final
 cdef class Limits:
     cdef Store store
     cdef long long max_msgs, max_bytes, max_msgs_per_subject      # 0 or less: none
+    cdef bint are_set              # one of them is
     cdef bint discard_new, discard_new_per_subject
     cdef bint enforcing            # limits were lowered, and enforce() is not done,
     cdef bint enforcing_subjects   # also that of the subjects,

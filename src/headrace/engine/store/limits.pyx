@@ -34,6 +34,7 @@ cdef class Limits:
         self.max_msgs = max_msgs
         self.max_bytes = max_bytes
         self.max_msgs_per_subject = max_msgs_per_subject
+        self.are_set = max_msgs > 0 or max_bytes > 0 or max_msgs_per_subject > 0
         self.enforcing = True
         if fewer and self._has_longer_subject():
             self.enforced_seq = 0

@@ -1,5 +1,6 @@
 # The log of one stream. The theory is at the top of log.pyx.
 
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.chores cimport Chores
@@ -8,6 +9,7 @@ from headrace.engine.store.pipeline cimport Pipeline
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.writer cimport Writer
 
+@cython.final
 cdef class Log:
     cdef Store store               # the messages. Sinks and cursors read from it: read(), seek(), search()
     cdef Limits limits

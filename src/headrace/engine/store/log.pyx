@@ -125,7 +125,7 @@ cdef class Log:
         self.store.segment_bytes = min(self.plain_segment_bytes, COMPRESSED_SEGMENT_BYTES) if self.chores.compress \
             else self.plain_segment_bytes
         if self.chores.compress and not before and self.pipeline.opened:
-            self.store.tidy_due = True
+            self.store.chores_due = True
             self.pipeline.start_chore()
         return 0
 
@@ -165,7 +165,7 @@ cdef class Log:
         if subject_length > 65535 or HEAD_SIZE + <size_t> subject_length + <size_t> size > LARGEST_RECORD \
                 or header_length > size:
             raise ValueError("the message is too large for the log")
-        if not self.pipeline.opened or not self.pipeline.is_writable():
+        if not self.pipeline.opened or self.writer.failure is not None and not self.pipeline.is_writable():
             self.refusal = "failed"
             return 0
         if seq > LARGEST_SEQ:
@@ -182,7 +182,8 @@ cdef class Log:
             if self.refusal is not None:
                 return 0
         entry = self.writer.append_message(subject, subject_length, body, header_length, size, time, seq)
-        self.limits.after_append(entry, subject, subject_length)
+        if self.limits.are_set:
+            self.limits.after_append(entry, subject, subject_length)
         return seq
 
     def skip(self, uint64_t next_seq):

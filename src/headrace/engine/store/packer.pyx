@@ -2,7 +2,7 @@
 
 Both write a new file under a temporary name, sync it, rename it over the old one and sync the directory. Killed anywhere in
 between, there is the old file or the new one, and both hold the same messages. Salt, positions and size of the plain
-segment stay what they were, so its index file stays right, and whoever has the old file open may go on reading it.
+segment stay what they were, so its index file stays right, and whoever has the old file open may continue to read it.
 
 Every block is expanded again and compared before it is written: the file that it comes from is about to go.
 
@@ -25,7 +25,7 @@ from headrace.engine.store.files cimport (
     PATH_SIZE, file_size, read_all, segment_path, sync_data, sync_directory, write_all,
 )
 from headrace.engine.store.packing cimport BLOCK, block_size, new_packing, read_block, table_size
-from headrace.engine.store.record cimport ERASED, HEAD_SIZE, RecordHead, crc32c, prepare_crc32c, seal_record
+from headrace.engine.store.record cimport HEAD_SIZE, RecordHead, crc32c, new_erased, prepare_crc32c
 from headrace.engine.store.segments cimport (
     SEGMENT_HEAD, Packing, SegmentHead, free_packing, read_segment_head, write_segment_head,
 )
@@ -123,8 +123,8 @@ cdef int _flush(Packer *packer) noexcept nogil:
     return error
 
 
-cdef int _put(Packer *packer, const char *data, uint32_t length) noexcept nogil:
-    """The next block, as it is to stand in the file."""
+cdef int _append_block(Packer *packer, const char *data, uint32_t length) noexcept nogil:
+    """The next block, as it is to be in the file."""
     cdef int error = 0
     if packer.size + length > OUTPUT:
         error = _flush(packer)
@@ -144,10 +144,10 @@ cdef uint32_t _pack(Packer *packer, uint32_t length) noexcept nogil:
     return 0
 
 
-cdef int _put_plain(Packer *packer, uint32_t length) noexcept nogil:
+cdef int _append_plain(Packer *packer, uint32_t length) noexcept nogil:
     """The next block, from packer.plain."""
     cdef uint32_t packed = _pack(packer, length)
-    return _put(packer, packer.packed, packed) if packed else _put(packer, packer.plain, length)
+    return _append_block(packer, packer.packed, packed) if packed else _append_block(packer, packer.plain, length)
 
 
 cdef int _finish(Packer *packer, const char *directory, bint *renamed) noexcept nogil:
@@ -237,7 +237,7 @@ cdef int compress_segment(Job *job) noexcept nogil:
             if not error:
                 error = _read_plain(packer, k, &length)
             if not error:
-                error = _put_plain(packer, length)
+                error = _append_plain(packer, length)
         pays = 8 * (packer.offset + packer.size) <= 7 * packer.head.plain_size
         if not error and pays:
             error = _finish(packer, job.directory, &renamed)
@@ -270,25 +270,10 @@ cdef bint _touches(const Erasure *erasure, uint32_t block, uint32_t length) noex
     return erasure.offset < begin + length and <uint64_t> erasure.offset + erasure.length > begin
 
 
-cdef int _erased_head(const Erasure *erasure, RecordHead *head) noexcept nogil:
-    """The head of a record that is otherwise zeros."""
-    cdef RecordHead *record = <RecordHead *> malloc(erasure.length)
-    if record == NULL:
-        return ENOMEM
-    memset(record, 0, erasure.length)
-    record.length = erasure.length
-    record.seq = erasure.seq
-    record.kind = ERASED
-    seal_record(record, erasure.salt)
-    memcpy(head, record, HEAD_SIZE)
-    free(record)
-    return 0
-
-
 cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept nogil:
     """A block as it was, or, if an erased message is in it, compressed again without it."""
     cdef const Packing *old = job.segment.packing
-    cdef RecordHead head
+    cdef RecordHead *head
     cdef uint32_t k, made = 0, length = block_size(old.plain_size, block)
     cdef size_t got = 0
     cdef bint touched = False, damaged = False
@@ -301,17 +286,18 @@ cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept no
             error = read_block(packer.source, old, block, length, packer.plain, packer.packed, &made, &damaged)
             if error or damaged:
                 return error if error else EBADMSG     # others in this block may be readable again one day
-        error = _erased_head(&job.erasures[k], &head)
-        if error:
-            return error
-        _overwrite(packer, block, length, &job.erasures[k], &head)
+        head = new_erased(job.erasures[k].length, job.erasures[k].seq, job.erasures[k].salt)
+        if head == NULL:
+            return ENOMEM
+        _overwrite(packer, block, length, &job.erasures[k], head)
+        free(head)
     if touched:
-        return _put_plain(packer, length)
+        return _append_plain(packer, length)
     length = old.starts[block + 1] - old.starts[block]
     error = read_all(packer.source, packer.packed, length, old.starts[block], &got)
     if not error and got < length:
         error = EBADMSG            # the file was cut
-    return error if error else _put(packer, packer.packed, length)
+    return error if error else _append_block(packer, packer.packed, length)
 
 
 cdef int erase_packed(Job *job) noexcept nogil:

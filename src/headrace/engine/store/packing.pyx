@@ -11,7 +11,7 @@
     block   BLOCK bytes of the plain segment behind its head, in the format of codec.pyx; as they were where that does not
             make them shorter
 
-Only what is sealed is compressed, so nothing here is ever appended to or changed in place. Everybody else goes on using
+Only what is sealed is compressed, so nothing here is ever appended to or changed in place. Everybody else uses
 the positions of the plain segment: the offsets in memory, the index file, the scan. A block is a fixed number of plain
 bytes, so the block of a position is a division away; records may begin in one and end in the next.
 
@@ -49,7 +49,7 @@ cdef Packing *new_packing(uint64_t plain_size) noexcept nogil:
     return packing
 
 
-cdef bint _take_table(const uint32_t *lengths, uint32_t salt, Packing *packing) noexcept nogil:
+cdef bint _read_table(const uint32_t *lengths, uint32_t salt, Packing *packing) noexcept nogil:
     """Turn a copy of the table into starts. False: it is damaged."""
     cdef uint32_t k, crc
     cdef uint64_t at = SEGMENT_HEAD + table_size(packing.block_count)
@@ -88,7 +88,7 @@ cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packi
     for copy in range(2):
         if not error and not good:
             error = read_all(fd, <char *> lengths, size, file_size - size if copy else SEGMENT_HEAD, &got)
-            good = not error and got == size and _take_table(lengths, head.salt, found)
+            good = not error and got == size and _read_table(lengths, head.salt, found)
     free(lengths)
     if good:
         packing[0] = found
@@ -99,7 +99,7 @@ cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packi
 
 cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t enough, char *output, char *scratch,
                     uint32_t *made, bint *damaged) noexcept nogil:
-    """At least `enough` plain bytes of a block (that has so many), and how many there are in the end.
+    """At least `enough` plain bytes of a block (which has that many), and how many there are in the end.
 
     `output` and `scratch` have BLOCK bytes. 0 or an errno; damage is none, but noted.
     """
@@ -122,7 +122,7 @@ cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t eno
 
 cdef int load_blocks(int fd, const Packing *packing, uint64_t offset, size_t wanted, bint whole,
                      Stretch *stretch) noexcept nogil:
-    """Make a stretch hold the bytes from `offset` on: so many, or all up to the end. 0 or an errno; then it is empty.
+    """Make a stretch hold the bytes from `offset` on: `wanted` of them, or up to the end. 0 or an errno; then it is empty.
 
     `whole`: all of each block. What the stretch already holds is kept then, so that whoever reads in sequence expands
     every block once. Who looks at single records here and there needs no more than what is up to them.

@@ -1,11 +1,14 @@
 # From pending to on disk, and what follows. The theory is at the top of pipeline.pyx.
 
+cimport cython
+
 from headrace.engine.store.chores cimport Chores
 from headrace.engine.store.committer cimport Committer, Job, JobOwner
 from headrace.engine.store.rollback cimport Rollback
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.writer cimport Writer
 
+@cython.final
 cdef class Pipeline(JobOwner):
     cdef Store store
     cdef Writer writer

@@ -41,7 +41,7 @@ cdef class Pipeline(JobOwner):
     cdef int _commit_memory(self) except -1:
         cdef bint news = self.store.committed_seq != self.store.last_seq
         self.store.free_graveyard()
-        if self.store.tidy_due:
+        if self.store.chores_due:
             compact_memory(self.store)
         if news:
             self.store.note_committed(self.store.last_seq)
@@ -192,7 +192,7 @@ cdef class Pipeline(JobOwner):
         cdef Committer committer = self.writer.committer
         self.chores.cancel()
         while self.chores.job.under_way:
-            self.store.tidy_due = False
+            self.store.chores_due = False
             committer.wait_for(self.chores.job)
         while self.writer.sync_job.under_way:
             committer.wait_for(self.writer.sync_job)

@@ -6,7 +6,7 @@
 #     └────────┴────────┴────────────────┴────────────────┴────────────────┴────────┴────┴──┴──┴─────────┴─────────┴─────────┘
 #
 #     length    of the whole record
-#     crc       CRC-32C of everything behind it. It starts from a random number that stands in the head of the file, so
+#     crc       CRC-32C of everything behind it. It starts from a random number in the head of the file, so
 #               that bytes which somebody published can never pass for a record of ours.
 #     previous  the sequence of the message before this one on the same subject; 0: there was none
 #     kind      MESSAGE
@@ -19,6 +19,8 @@
 # read: all messages, less those that a REMOVED names, less those below the highest FIRST.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc
+from libc.string cimport memcpy, memset
 
 cdef extern from *:
     """
@@ -141,3 +143,37 @@ cdef inline bint is_intact(const RecordHead *head, uint32_t salt) noexcept nogil
 
 cdef inline void seal_record(RecordHead *head, uint32_t salt) noexcept nogil:
     head.crc = crc32c(salt, <const char *> head + CRC_FROM, head.length - CRC_FROM)
+
+
+cdef inline size_t control_length(uint32_t count) noexcept nogil:
+    """The length of a REMOVED record with that many ranges, or of a FIRST or SKIP record, which have none."""
+    return HEAD_SIZE + 16 * <size_t> count
+
+
+cdef inline void write_control(RecordHead *head, int kind, uint64_t seq, int64_t time, const uint64_t *ranges,
+                               uint32_t count, uint32_t salt) noexcept nogil:
+    """Write a record that is not a message. It has control_length(count) bytes."""
+    memset(head, 0, HEAD_SIZE)
+    head.length = <uint32_t> control_length(count)
+    head.seq = seq
+    head.time = time
+    head.kind = kind
+    if count:
+        memcpy(<char *> head + HEAD_SIZE, ranges, 16 * <size_t> count)
+    seal_record(head, salt)
+
+
+cdef inline RecordHead *new_erased(uint32_t length, uint64_t seq, uint32_t salt) noexcept nogil:
+    """What a message is overwritten with: a record of the same length that is otherwise empty. NULL: no memory."""
+    cdef RecordHead *head = <RecordHead *> calloc(1, length)
+    if head != NULL:
+        head.length = length
+        head.seq = seq
+        head.kind = ERASED
+        seal_record(head, salt)
+    return head
+
+
+cdef inline uint64_t accounted_size(uint64_t length, bint has_headers) noexcept nogil:
+    """What a message with a record of this length counts in nats-server: its limits and figures are in these bytes."""
+    return length - HEAD_SIZE + 30 + (4 if has_headers else 0)

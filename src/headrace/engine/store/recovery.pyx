@@ -21,12 +21,12 @@ from headrace.engine.store.contents cimport HAS_HEADERS, LENGTH_MASK, Contents, 
 from headrace.engine.store.files cimport PATH_SIZE, file_size, read_all, segment_path, sync_data, truncate_file
 from headrace.engine.store.index_file cimport load_places, read_index
 from headrace.engine.store.packing cimport read_packing
-from headrace.engine.store.record cimport HEAD_SIZE
+from headrace.engine.store.record cimport accounted_size
 from headrace.engine.store.segments cimport (
     SEGMENT_HEAD, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment,
     read_segment_head,
 )
-from headrace.engine.store.subject_index cimport Entry
+from headrace.engine.store.subject_index cimport Entry, count_message
 
 import io
 import os
@@ -251,7 +251,7 @@ cdef int replay(Store store, Contents *contents) except -1:
         store.last_seq = store.first_seq - 1
     store.committed_seq = store.last_seq
     store.logged_first = first_seq
-    store.tidy_due = True
+    store.chores_due = True
     return 0
 
 
@@ -368,15 +368,11 @@ cdef int load_survivors(Store store, Segment *segment, const Contents *contents,
                 places[place] = <uint32_t> (entry - store.index.entries) + 1
             else:
                 entry = &store.index.entries[places[place] - 1]
-            if entry.count == 0:
-                entry.first = seq
-            entry.count += 1
-            entry.last = seq
+            count_message(entry, seq)
             if store.count == 0:
                 store.first_seq = seq
             store.count += 1
-            # nats-server's size of a message, from the length of its record: see Store.size_of.
-            store.byte_count += length - HEAD_SIZE + 30 + (4 if contents.lengths[k] & HAS_HEADERS else 0)
+            store.byte_count += accounted_size(length, contents.lengths[k] & HAS_HEADERS != 0)
     finally:
         free(places)
     return 0

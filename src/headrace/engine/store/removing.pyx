@@ -17,13 +17,13 @@ accounted for, and nothing else has changed. A damaged record can be removed: se
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from headrace.engine.store.record cimport HEAD_SIZE
+from headrace.engine.store.record cimport HEAD_SIZE, accounted_size
 from headrace.engine.store.segments cimport (
     Segment, add_range, clear_ranges, make_room_for_range, next_place, seq_at,
 )
 from headrace.engine.store.store cimport FOUND, TIRED, Watcher
-from headrace.engine.store.subject_index cimport Entry, SubjectIndex
-from headrace.engine.store.windows cimport Record
+from headrace.engine.store.subject_index cimport Entry, SubjectIndex, count_message
+from headrace.engine.store.windows cimport Record, record_length
 
 
 # -- one ----------------------------------------------------------------------------------------------------------------
@@ -52,11 +52,11 @@ cdef int remove_record(Store store, Segment *segment, uint32_t place, Record *re
     cdef Watcher watcher
     segment.offsets[place] = 0
     segment.live -= 1
-    segment.live_bytes -= HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
+    segment.live_bytes -= record_length(record)
     store.count -= 1
     store.byte_count -= store.size_of(record.subject_length, record.header_length, record.payload_length)
     if segment != store.active and (segment.live == 0 or 2 * segment.live_bytes < segment.size):
-        store.tidy_due = True
+        store.chores_due = True
     if record.seq <= store.committed_seq:
         for watcher in store.watchers:
             watcher.num_pending -= watcher.is_pending(record.seq, record.subject, record.subject_length)
@@ -77,15 +77,15 @@ cdef int remove_damaged(Store store, Segment *segment, uint32_t place) except -1
     cdef Record record
     if store.probe.peek(segment, segment.offsets[place], &record):
         entry = owner_of(store, seq, record.subject, record.subject_length)
-        length = min(length, HEAD_SIZE + record.subject_length + record.header_length + <uint64_t> record.payload_length)
+        length = min(length, record_length(&record))
     segment.offsets[place] = 0
     segment.live -= 1
     segment.live_bytes = segment.live_bytes - min(segment.live_bytes, length) if segment.live else 0
     store.count -= 1
-    bytes = length - HEAD_SIZE + 30 if length > HEAD_SIZE else 30
+    bytes = accounted_size(max(length, <uint64_t> HEAD_SIZE), False)
     store.byte_count = store.byte_count - min(store.byte_count, bytes) if store.count else 0
     if segment != store.active and segment.live == 0:
-        store.tidy_due = True
+        store.chores_due = True
     for watcher in store.watchers:
         if seq <= store.committed_seq and watcher.num_pending > 0 and watcher.filter.everything:
             watcher.num_pending -= watcher.is_pending(seq, b"", 0)
@@ -219,13 +219,9 @@ cdef bint recount_from(Store store, uint64_t first_seq) except -1:
         if not store.read(store.reader, seq, &record):
             return False
         entry = index.add(record.subject, record.subject_length)
-        if entry.count == 0:
-            entry.first = seq
-        entry.count += 1
-        entry.last = seq
+        count_message(entry, seq)
         byte_count += store.size_of(record.subject_length, record.header_length, record.payload_length)
-        live_bytes[store.segment_of(seq)] += \
-            HEAD_SIZE + record.subject_length + record.header_length + record.payload_length
+        live_bytes[store.segment_of(seq)] += record_length(&record)
         if seq <= store.committed_seq:
             for k, watcher in enumerate(store.watchers):
                 pending[k] += seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length)
@@ -236,7 +232,7 @@ cdef bint recount_from(Store store, uint64_t first_seq) except -1:
     for k, watcher in enumerate(store.watchers):
         watcher.num_pending = pending[k]
         watcher.uncounted = watcher.uncounted_end = 0
-    store.tidy_due = True
+    store.chores_due = True
     store.first_seq = store.next_live(first_seq)
     return True
 
@@ -301,5 +297,5 @@ cdef int remove_all(Store store) except -1:
     for watcher in store.watchers:
         watcher.num_pending = 0
         watcher.uncounted = watcher.uncounted_end = 0
-    store.tidy_due = True
+    store.chores_due = True
     return 0

@@ -1,9 +1,11 @@
 # What a log reports to Python. The theory is at the top of reports.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.segments cimport Segment
 
+@cython.final
 cdef class Reports:
     cdef object on_warning         # called with a line about what did not work and is not lost; None: nobody listens
     cdef list damages              # one line for each damage found so far, up to MOST_DAMAGES

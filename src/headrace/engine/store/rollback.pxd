@@ -1,8 +1,11 @@
 # What becomes of a group that could not be written. The theory is at the top of rollback.pyx.
 
+cimport cython
+
 from headrace.engine.store.committer cimport Committer, Job
 from headrace.engine.store.store cimport Store
 
+@cython.final
 cdef class Rollback:
     cdef Store store
     cdef Job *job

@@ -32,7 +32,7 @@ cdef struct Segment:
     uint32_t salt                  # of its checksums
     bint sealed                    # nothing is appended to it any more
     bint indexed                   # its index file is written
-    uint64_t kept_at               # when its removals were last found to be needed: see Log.epoch
+    uint64_t needed_at               # when its removals were last found to be needed: see Log.epoch
     bint given_up                  # a chore on it failed: leave it alone until the next start
     bint left_plain                # compressing it does not pay
     bint damaged                   # a record in it is: it is not rewritten, because it may become readable later
@@ -51,7 +51,7 @@ cdef struct SegmentHead:
     uint64_t first_seq             # of the log when the segment was begun
     int64_t last_time
     uint32_t salt
-    uint64_t plain_size            # of a compressed one; 0: the records stand there as they are
+    uint64_t plain_size            # of a compressed one; 0: the records are stored as they are
 
 cdef Segment *new_segment(uint64_t number, uint64_t base_seq) noexcept nogil
 cdef void free_segment(Segment *segment) noexcept nogil

@@ -11,11 +11,11 @@ Sealed segments of a stream with compression are rewritten in another form, that
 those of this one.
 
 The head (number, first sequence, salt of the checksums) is stored twice, each copy with its own checksum: without
-the salt no record could be told from rubbish.
+the salt no record could be distinguished from rubbish.
 
 In memory a message costs the four bytes of its offset. They are addressed by sequence (dense). After a segment was
-rewritten without its dead messages, or where sequences were skipped, an array of sequence deltas stands beside the
-offsets (sparse), and places are found by binary search. An offset of 0 says that the message is gone.
+rewritten without its dead messages, or where sequences were skipped, there is an array of sequence deltas next to
+the offsets (sparse), and places are found by binary search. An offset of 0 says that the message is gone.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -147,7 +147,7 @@ cdef uint64_t next_place(const Segment *segment, uint64_t seq) noexcept nogil:
 
 
 cdef uint32_t place_of(const Segment *segment, uint64_t seq) noexcept nogil:
-    """Where a sequence stands, removed or not; ABSENT if it was never there."""
+    """The place of a sequence, removed or not; ABSENT if it was never there."""
     cdef uint64_t place
     if seq < segment.base_seq:
         return ABSENT

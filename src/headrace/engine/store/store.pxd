@@ -1,5 +1,6 @@
 # The messages of a log and where they are. The theory is at the top of store.pyx.
 
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.core.filters cimport Filter
@@ -24,6 +25,7 @@ cdef class Watcher:
 
     cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept
 
+@cython.final
 cdef class Store:
     cdef str directory             # None: in memory
     cdef bytes path                # the directory, for C
@@ -47,7 +49,7 @@ cdef class Store:
     cdef Segment *chore_segment    # its file has to stay open: a chore works on it, or is about to; NULL: none does
     cdef int syncing_fd            # the same, because a sync is under way; -1: none is
     cdef uint64_t reloads          # how often its state was replaced: closed, or rolled back
-    cdef bint tidy_due             # something became dead since the chores last looked
+    cdef bint chores_due             # something became dead since the chores last looked
     cdef list watchers
     cdef Window head_window        # of removals at the head
     cdef Window probe              # of single records here and there

@@ -30,7 +30,7 @@ from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.unistd cimport close
 
 from headrace.engine.store.files cimport PATH_SIZE, segment_path
-from headrace.engine.store.record cimport RecordHead
+from headrace.engine.store.record cimport HEAD_SIZE, RecordHead, accounted_size
 from headrace.engine.store.segments cimport (
     ABSENT, end_seq, free_packing, free_segment, new_segment, next_place, place_of, seq_at,
 )
@@ -91,7 +91,7 @@ cdef class Store:
         self.last_time = 0
         self.first_time_seq = 0
         self.logged_first = 0
-        self.tidy_due = False
+        self.chores_due = False
         self.reloads += 1
         self._release()
 
@@ -108,7 +108,7 @@ cdef class Store:
         self.count, self.byte_count = other.count, other.byte_count
         self.last_time, self.logged_first, self.next_number = other.last_time, other.logged_first, other.next_number
         self.first_time_seq = 0
-        self.tidy_due = True
+        self.chores_due = True
         self.reloads += 1
         return 0
 
@@ -257,7 +257,7 @@ cdef class Store:
         """What a message counts, as in nats-server: its limits and its figures are in these bytes."""
         if self.in_memory:
             return 16 + <uint64_t> subject_length + header_length + payload_length
-        return 30 + <uint64_t> subject_length + payload_length + (4 + <uint64_t> header_length if header_length else 0)
+        return accounted_size(HEAD_SIZE + <uint64_t> subject_length + header_length + payload_length, header_length != 0)
 
     cdef int note_committed(self, uint64_t last) except -1:
         """The messages up to `last` are committed now: watchers count them."""

@@ -1,5 +1,6 @@
 # Which subjects a log holds, and where each begins and ends. The theory is at the top of subject_index.pyx.
 
+cimport cython
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef struct Entry:
@@ -12,6 +13,7 @@ cdef struct Entry:
     uint8_t first_stale
     uint8_t last_stale
 
+@cython.final
 cdef class SubjectIndex:
     cdef Entry *entries
     cdef uint32_t used             # places of entries that were ever used
@@ -29,3 +31,11 @@ cdef class SubjectIndex:
     cdef void clear(self) noexcept
     cdef int _grow(self) except -1
     cdef int _grow_entries(self) except -1
+
+
+cdef inline void count_message(Entry *entry, uint64_t seq) noexcept nogil:
+    """A message of the subject behind all others."""
+    if entry.count == 0:
+        entry.first = seq
+    entry.count += 1
+    entry.last = seq

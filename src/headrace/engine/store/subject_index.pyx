@@ -48,19 +48,19 @@ cdef class SubjectIndex:
 
     cdef Entry *find(self, const char *subject, uint32_t length) noexcept:
         cdef uint32_t hashed = <uint32_t> hash_of(subject, length, self.seed)
-        cdef uint32_t place = hashed & self.mask
+        cdef uint32_t slot = hashed & self.mask
         cdef Entry *entry
-        while self.table[place]:
-            entry = &self.entries[self.table[place] - 1]
+        while self.table[slot]:
+            entry = &self.entries[self.table[slot] - 1]
             if entry.hash == hashed and entry.length == length and memcmp(entry.text, subject, length) == 0:
                 return entry
-            place = (place + 1) & self.mask
+            slot = (slot + 1) & self.mask
         return NULL
 
     cdef Entry *add(self, const char *subject, uint32_t length) except NULL:
         """The entry of a subject; a new one has no messages. It is valid until the next add()."""
         cdef Entry *entry = self.find(subject, length)
-        cdef uint32_t place, slot
+        cdef uint32_t slot, place
         cdef char *text
         if entry != NULL:
             return entry
@@ -70,8 +70,8 @@ cdef class SubjectIndex:
         if text == NULL:
             raise MemoryError
         if self.free_place:
-            slot = self.free_place - 1
-            self.free_place = self.entries[slot].hash
+            place = self.free_place - 1
+            self.free_place = self.entries[place].hash
         else:
             if self.used == self.capacity:
                 try:
@@ -79,45 +79,45 @@ cdef class SubjectIndex:
                 except MemoryError:
                     free(text)
                     raise
-            slot = self.used
+            place = self.used
             self.used += 1
-        entry = &self.entries[slot]
+        entry = &self.entries[place]
         memset(entry, 0, sizeof(Entry))
         memcpy(text, subject, length)
         entry.text = text
         entry.length = length
         entry.hash = <uint32_t> hash_of(subject, length, self.seed)
-        place = entry.hash & self.mask
-        while self.table[place]:
-            place = (place + 1) & self.mask
-        self.table[place] = slot + 1
+        slot = entry.hash & self.mask
+        while self.table[slot]:
+            slot = (slot + 1) & self.mask
+        self.table[slot] = place + 1
         self.count += 1
         self.text_bytes += length
         return entry
 
     cdef void discard(self, Entry *entry) noexcept:
         """Forget a subject. Later entries of its run in the table move back over the gap."""
-        cdef uint32_t slot = <uint32_t> (entry - self.entries)
+        cdef uint32_t place = <uint32_t> (entry - self.entries)
         cdef uint32_t hole = entry.hash & self.mask
-        cdef uint32_t place, home
-        while self.table[hole] != slot + 1:
+        cdef uint32_t slot, home
+        while self.table[hole] != place + 1:
             hole = (hole + 1) & self.mask
-        place = hole
+        slot = hole
         while True:
-            place = (place + 1) & self.mask
-            if self.table[place] == 0:
+            slot = (slot + 1) & self.mask
+            if self.table[slot] == 0:
                 break
-            home = self.entries[self.table[place] - 1].hash & self.mask
-            if ((place - home) & self.mask) >= ((place - hole) & self.mask):
-                self.table[hole] = self.table[place]
-                hole = place
+            home = self.entries[self.table[slot] - 1].hash & self.mask
+            if ((slot - home) & self.mask) >= ((slot - hole) & self.mask):
+                self.table[hole] = self.table[slot]
+                hole = slot
         self.table[hole] = 0
         self.count -= 1
         self.text_bytes -= entry.length
         free(entry.text)
         memset(entry, 0, sizeof(Entry))
         entry.hash = self.free_place
-        self.free_place = slot + 1
+        self.free_place = place + 1
 
     cdef int _grow_entries(self) except -1:
         cdef uint32_t capacity = self.capacity + self.capacity // 2 + 8
@@ -130,17 +130,17 @@ cdef class SubjectIndex:
 
     cdef int _grow(self) except -1:
         cdef uint64_t size = 2 * (<uint64_t> self.mask + 1)
-        cdef uint32_t mask = <uint32_t> (size - 1), k, place
+        cdef uint32_t mask = <uint32_t> (size - 1), k, slot
         cdef uint32_t *grown = <uint32_t *> malloc(size * sizeof(uint32_t))
         if grown == NULL:
             raise MemoryError
         memset(grown, 0, size * sizeof(uint32_t))
         for k in range(self.used):
             if self.entries[k].text != NULL:
-                place = self.entries[k].hash & mask
-                while grown[place]:
-                    place = (place + 1) & mask
-                grown[place] = k + 1
+                slot = self.entries[k].hash & mask
+                while grown[slot]:
+                    slot = (slot + 1) & mask
+                grown[slot] = k + 1
         free(self.table)
         self.table = grown
         self.mask = mask

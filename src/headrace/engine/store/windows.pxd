@@ -1,9 +1,10 @@
 # Reading: a view of one record, and the read-ahead buffer that it may point into.
 
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.packing cimport Stretch
-from headrace.engine.store.record cimport RecordHead
+from headrace.engine.store.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.store.segments cimport Segment
 
 cdef struct Record:
@@ -18,6 +19,7 @@ cdef struct Record:
     const char *payload
     Py_ssize_t payload_length
 
+@cython.final
 cdef class Window:
     cdef Stretch held              # what was read of the segment
     cdef uint64_t number           # of the segment
@@ -32,3 +34,7 @@ cdef class Window:
 
 
 cdef void view(const RecordHead *head, Record *record) noexcept
+
+
+cdef inline uint64_t record_length(const Record *record) noexcept:
+    return <uint64_t> HEAD_SIZE + record.subject_length + record.header_length + record.payload_length

@@ -1,5 +1,6 @@
 # Appending and committing. The theory is at the top of writer.pyx.
 
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Committer, Job
@@ -9,6 +10,7 @@ from headrace.engine.store.segments cimport Segment
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.subject_index cimport Entry
 
+@cython.final
 cdef class Writer:
     cdef Store store
     cdef Groups groups             # the store's

@@ -17,14 +17,17 @@ messages of a failed group is in rollback.pyx.
 from libc.errno cimport EOPNOTSUPP, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from headrace.engine.core.system cimport monotonic, wall_clock
 from headrace.engine.store.committer cimport COMMIT, SYNC, hand_over
 from headrace.engine.store.files cimport fallocate, may_pass, random_salt
 from headrace.engine.store.groups cimport Buffer, Part
-from headrace.engine.store.record cimport FIRST, HEAD_SIZE, MESSAGE, REMOVED, prepare_crc32c, seal_record
+from headrace.engine.store.record cimport (
+    FIRST, HEAD_SIZE, MESSAGE, REMOVED, control_length, prepare_crc32c, seal_record, write_control,
+)
 from headrace.engine.store.segments cimport ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, write_segment_head
+from headrace.engine.store.subject_index cimport count_message
 
 import os
 
@@ -85,10 +88,7 @@ cdef class Writer:
             seal_record(head, store.active.salt)
         if store.active.first_time == 0:
             store.active.first_time = head.time
-        if entry.count == 0:
-            entry.first = seq
-        entry.count += 1
-        entry.last = seq
+        count_message(entry, seq)
         entry.last_stale = False
         if store.count == 0:
             store.first_seq = seq
@@ -153,7 +153,7 @@ cdef class Writer:
             if store.active != NULL:
                 store.active.sealed = True
                 if 2 * store.active.live_bytes < store.active.size:
-                    store.tidy_due = True
+                    store.chores_due = True
             store.active = segment
         segment.size += length
         return segment.memory + segment.size - length
@@ -188,16 +188,8 @@ cdef class Writer:
 
     cdef int append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1:
         """Append a record about other messages: FIRST, REMOVED or SKIP."""
-        cdef size_t length = HEAD_SIZE + 16 * <size_t> count
-        cdef RecordHead *head = <RecordHead *> self._room(self.store.last_seq + 1, length)
-        memset(head, 0, HEAD_SIZE)
-        head.length = <uint32_t> length
-        head.seq = seq
-        head.time = self.store.last_time
-        head.kind = kind
-        if count:
-            memcpy(<char *> head + HEAD_SIZE, ranges, 16 * <size_t> count)
-        seal_record(head, self.store.active.salt)
+        cdef char *room = self._room(self.store.last_seq + 1, control_length(count))
+        write_control(<RecordHead *> room, kind, seq, self.store.last_time, ranges, count, self.store.active.salt)
         return 0
 
     cdef int _append_removals(self) except -1:
@@ -267,7 +259,7 @@ cdef class Writer:
                 part.segment.sealed = True
                 part.segment.indexed = False
                 self.store.open_files += 1
-                self.store.tidy_due = True
+                self.store.chores_due = True
         self.groups.finish()
         if not self.commit_job.sync:
             self.sync_due = True
