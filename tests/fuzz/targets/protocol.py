@@ -18,7 +18,7 @@ from typing import Any
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
-from headrace.engine.core.outboxes import Link
+from headrace.engine.core.link import Link
 from tests.engine.core.harness import RecordingOwner
 from tests.frames import read_frames
 from tests.fuzz.cuts import cut
@@ -52,7 +52,8 @@ class Room:
         ours.setblocking(False)
         theirs.setblocking(False)
         owner = RecordingOwner()
-        owner.link = self.hub.attach(ours.detach(), owner, self.interest)
+        owner.link = self.hub.attach(ours.detach(), owner)
+        owner.link.join(self.interest)
         return theirs, owner, owner.link
 
     def settle(self) -> None:
