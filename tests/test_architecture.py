@@ -115,7 +115,7 @@ def test_imports_are_found(source: str, rooms: set[str], compiled: bool) -> None
 
 
 def test_cimports_are_found() -> None:
-    source = "from headrace.engine.core.interest cimport Group\ncimport headrace.broker.x"
+    source = "from headrace.engine.core.routes cimport Group\ncimport headrace.broker.x"
     assert imported_rooms(source, compiled=True) == {"engine", "broker"}
 
 

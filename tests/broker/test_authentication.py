@@ -9,7 +9,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from headrace.accounts.authentication import Authenticator, matches
+from headrace.accounts.authentication import ANONYMOUS, Authenticator, Credentials, Identity, matches
 from headrace.config.options import Options, User
 from tests.broker.conftest import HOST, Start
 
@@ -187,4 +187,33 @@ def test_any_password_can_be_compared(given: str) -> None:
 def test_a_broken_hash_admits_nobody(broken: str) -> None:
     assert not matches(broken, "secret")
     authenticator = Authenticator(Options(username="me", password=broken))
-    assert authenticator.check(user="me", password="secret", token="") is None
+    assert authenticator.check(Credentials("me", "secret")) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "credentials", "identity"),
+    [
+        (Options(), Credentials(), ANONYMOUS),
+        (Options(), Credentials("me", "any"), Identity("me")),
+        (Options(token="t"), Credentials(token="t"), ANONYMOUS),
+        (Options(token="t"), Credentials("me", token="t"), ANONYMOUS),
+        (Options(token="t"), Credentials("me", "t"), None),
+        (Options(username="me", password="secret"), Credentials("me", "secret"), Identity("me")),
+        (Options(username="me", password="secret"), Credentials("me", "wrong"), None),
+        (Options(username="me", password="secret"), Credentials("you", "secret"), None),
+        (Options(username="me", password="secret"), Credentials(), None),
+    ],
+)
+def test_credentials_become_an_identity(
+    options: Options, credentials: Credentials, identity: Identity | None
+) -> None:
+    assert Authenticator(options).check(credentials) == identity
+
+
+def test_an_identity_is_in_the_global_account_without_limits() -> None:
+    identity = Identity("me")
+    assert (identity.account, identity.permissions, identity.expires_at) == ("$G", None, None)
+
+
+def test_credentials_do_not_show_their_secrets() -> None:
+    assert "secret" not in repr(Credentials("me", "secret", "secret too"))

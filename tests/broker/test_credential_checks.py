@@ -11,6 +11,7 @@ import bcrypt
 import msgspec
 import pytest
 
+from headrace.accounts.authentication import Credentials, Identity
 from headrace.broker import credential_checks
 from headrace.broker.credential_checks import WORKERS, Check, CredentialChecks
 from tests.broker.conftest import PATIENCE_SECONDS, Running, Start
@@ -134,7 +135,7 @@ async def test_a_bug_in_a_comparison_is_a_violation_and_leaves_a_traceback(
 ) -> None:
     running = start(**hashed(b"secret"))
 
-    def broken(**_: str) -> str:
+    def broken(_: Credentials) -> Identity | None:
         raise ZeroDivisionError("by accident")
 
     monkeypatch.setattr(running.broker.authenticator, "check", broken)

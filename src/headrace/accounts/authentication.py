@@ -1,14 +1,42 @@
-"""Checks the credentials of a CONNECT against the options: users, one user, or a token."""
+"""From credentials to an identity: users, one user, or a token, as the options have them."""
 
 from __future__ import annotations
 
 import hmac
 
 import bcrypt
+import msgspec
 
-from headrace.config.options import Options, is_bcrypt
+from headrace.config.options import GLOBAL_ACCOUNT, Options, is_bcrypt
 
 MAX_BCRYPT_PASSWORD_BYTES = 72  # what bcrypt looks at; nats-server refuses longer ones too
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """What a client proves with who it is."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials(user={self.user!r})"  # secrets must not reach a log by way of a repr
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who a client is, and what follows from it."""
+
+    user: str = ""
+    """Empty: nobody in particular."""
+    account: str = GLOBAL_ACCOUNT
+    """Whose subjects and streams it sees. There is one account so far."""
+    permissions: None = None
+    """None: it may publish and subscribe to everything. There are no others so far."""
+    expires_at: float | None = None
+    """Seconds since 1970; None: never."""
+
+
+ANONYMOUS = Identity()
 
 
 class Authenticator:
@@ -25,25 +53,30 @@ class Authenticator:
         self.is_slow = any(is_bcrypt(secret) for secret in secrets)
         """A bcrypt comparison takes about 0.1 s: it belongs in a thread, not in the event loop."""
 
-    def check(self, *, user: str, password: str, token: str) -> str | None:
-        """The name under which these credentials are admitted ("" for nobody in particular), or None."""
+    def check(self, credentials: Credentials) -> Identity | None:
+        """Whose credentials these are; None: they are refused."""
+        user, password, token = credentials.user, credentials.password, credentials.token
         if not self.required:
-            return user
+            return Identity(user)
         if self._users is not None and user in self._users:
-            return user if matches(self._users[user], password) else None
+            return Identity(user) if matches(self._users[user], password) else None
         if self._users is not None and not user and not token and self.no_auth_user:
-            return self.no_auth_user
+            return Identity(self.no_auth_user)
         if self._token:
-            return "" if matches(self._token, token) else None
+            return ANONYMOUS if matches(self._token, token) else None
         if self._username:
             # Both are compared, so that the time does not tell which of them was wrong.
             known = hmac.compare_digest(self._username.encode(), user.encode())
-            return user if matches(self._password, password) and known else None
+            return Identity(user) if matches(self._password, password) and known else None
         return None
 
-    def admits_without_connect(self) -> bool:
-        """Whether `no_auth_user` stands for peers whose first operation is not CONNECT."""
-        return self._users is not None and self.no_auth_user in self._users
+    def identify_without_connect(self) -> Identity | None:
+        """Who a peer is whose first operation is not CONNECT; None: it is refused."""
+        if not self.required:
+            return ANONYMOUS
+        if self._users is not None and self.no_auth_user in self._users:
+            return Identity(self.no_auth_user)
+        return None
 
 
 def matches(secret: str, given: str) -> bool:

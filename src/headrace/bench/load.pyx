@@ -1,71 +1,46 @@
 """The load generator's inner loop: many NATS client connections, one epoll loop, no Python per message.
 
-The plan
---------
 Python opens the connections (CONNECT, SUB, PING/PONG) and hands their descriptors over; `run` then drives
 all of them with the GIL released. The generator usually has a single core, so it must never cost more than
 the server:
 
-* A publisher cycles through one prebuilt block of whole PUB frames: one write carries hundreds of messages.
-* All connections read into one shared buffer. A connection keeps only an unfinished control line and the
-  number of payload bytes that are still to come.
-* A subscriber of one subject and one size gets frames that all look alike. Once the first is parsed, a read
-  is counted by division; the headers of its first and of its last whole frame are compared, so anything
-  else in between (a PING shifts all that follows) is noticed and that read is walked frame by frame.
-  Nothing is estimated.
+* What a client writes and reads is the business of `client_connection.pyx`: prebuilt blocks of hundreds of messages go
+  out, and frames that all look alike are counted by division.
+* All connections read into one shared buffer.
 * A publisher at a fixed rate numbers its messages in the reply subject. When a message is due follows from
   its number alone, so the wait is counted from the intended moment, whatever delayed the writing: a stall
   of the server or of this loop is not hidden (the pitfall that is known as coordinated omission).
 
-The rules
----------
+The rules:
+
 * Readable connections go first: a server is not to be blamed for the backlog of a generator that only writes.
 * A publisher is complete when its closing PING is answered; a subscriber when it has all that it expects.
   The members of a queue group are complete together, when their sum is.
   Then every subscriber sends a PING too, so that surplus messages are seen before the PONG and are counted.
-* Every length that a server sends is checked before it is used; anything unexpected ends the run and says
-  why.
+* Anything unexpected ends the run and says why.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memmove, memset
-from posix.unistd cimport close
+from libc.string cimport memcpy
 
-from headrace.engine.core.decimals cimport parse_decimal, write_decimal
+from headrace.bench.client_connection cimport (
+    CONTROL_LINE_MAX, GARBAGE, MESSAGE, PING, PONG, PUBLISHER, REFUSAL, REQUESTER, RESPONDER, SUBSCRIBER, TOKEN_DIGITS,
+    ClientConnection, Event, Role, answered_number, append, digits, dispose, find_reply, has_all, latencies_of,
+    next_write, outcome_of, prepare, read_event, set_request, wrote,
+)
+from headrace.bench.poller cimport EPOLLOUT, Poller, epoll_event
+from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.system cimport monotonic_nanoseconds
 
-import os
-
-ROLES = ("publisher", "subscriber", "responder", "requester")
 STATUSES = ("running", "running", "done", "stalled", "closed", "refused", "garbled")
 
 
-cdef inline bint starts_frame(Connection *connection, const char *at) noexcept nogil:
-    return memcmp(at, connection.head, connection.head_length) == 0
-
-
-cdef inline int64_t digits(const char *text, int64_t length) noexcept nogil:
-    """The number that the text is, or -1."""
-    return parse_decimal(text, length, TOKEN_DIGITS - 1)
-
-
-cdef inline int64_t number_before(const char *line, int64_t *at) noexcept nogil:
-    """The number that ends at `at`, which moves to its first digit; -1 if there is none after a blank."""
-    cdef int64_t end = at[0]
-    while at[0] > 4 and c'0' <= line[at[0] - 1] <= c'9':
-        at[0] -= 1
-    return digits(line + at[0], end - at[0]) if line[at[0] - 1] == c' ' else -1
-
-
 cdef class Load:
-    """One run: add the connections, call `run` once, read the outcome.
-
-    The descriptors stay the caller's: they are used, made neither blocking nor non-blocking, and never
-    closed.
-    """
+    """One run: add the connections, call `run` once, read the outcome. The descriptors stay the caller's."""
 
     def __cinit__(self, double stall_seconds=10.0, Histogram waits=None, Histogram delays=None):
         self.stall_nanoseconds = <int64_t>(stall_seconds * 1e9)
@@ -75,19 +50,14 @@ cdef class Load:
         self.buffer = <char *>malloc(CONTROL_LINE_MAX + READ_LENGTH)
         if self.buffer == NULL:
             raise MemoryError
-        self.epoll = epoll_create1(EPOLL_CLOEXEC)
-        if self.epoll < 0:
-            raise OSError(errno, os.strerror(errno))
+        self.poller = Poller()
 
     def __dealloc__(self):
         cdef int index
         for index in range(self.count):
-            free(self.connections[index].outbox)
-            free(self.connections[index].times)
+            dispose(&self.connections[index])
         free(self.connections)
         free(self.buffer)
-        if self.epoll >= 0:
-            close(self.epoll)
 
     # Building the run. Each returns the client's index in `clients`.
 
@@ -95,30 +65,26 @@ cdef class Load:
         """Write `to_send` bytes by repeating `block`, at most `write_length` bytes per system call."""
         if not block or to_send < 0 or write_length < 1:
             raise ValueError("a publisher needs a block, a length to send and a length per write")
-        cdef Connection *connection = self.add(descriptor, PUBLISHER, 64)
+        cdef ClientConnection *connection = self.add(descriptor, PUBLISHER, 64)
         self.kept.append(block)
-        connection.block = block
-        connection.block_length = len(block)
-        connection.write_length = write_length
-        connection.to_send = to_send
+        connection.block, connection.block_length = block, len(block)
+        connection.to_send, connection.write_length = to_send, write_length
         if to_send == 0:
             self.put(connection, b"PING\r\n", 6)
         return self.count - 1
 
     def add_subscriber(self, int descriptor, int64_t expected, bint same_frames):
-        """Expect so many messages; `same_frames` says that they have one subject and one size."""
+        """Expect this many messages; `same_frames` says that they have one subject and one size."""
         if expected < 0:
             raise ValueError("a subscriber cannot expect fewer than no messages")
-        cdef Connection *connection = self.add(descriptor, SUBSCRIBER, 64)
-        connection.expected = expected
-        connection.same_frames = same_frames
+        cdef ClientConnection *connection = self.add(descriptor, SUBSCRIBER, 64)
+        connection.expected, connection.same_frames = expected, same_frames
         return self.count - 1
 
     def add_queue_member(self, int descriptor, bint same_frames):
         """A subscriber whose share is the server's choice; `expect_shared` says what all of them get."""
-        cdef Connection *connection = self.add(descriptor, SUBSCRIBER, 64)
-        connection.shares = True
-        connection.same_frames = same_frames
+        cdef ClientConnection *connection = self.add(descriptor, SUBSCRIBER, 64)
+        connection.shares, connection.same_frames = True, same_frames
         return self.count - 1
 
     def expect_shared(self, int64_t messages):
@@ -132,14 +98,12 @@ cdef class Load:
             raise ValueError("a paced publisher needs numbers, an interval and a histogram of delays")
         request, request_end = b"PUB %b " % subject, b" %d\r\n%b\r\n" % (len(payload), payload)
         cdef int64_t longest = len(request) + TOKEN_DIGITS + len(request_end)
-        cdef Connection *connection = self.add(
+        cdef ClientConnection *connection = self.add(
             descriptor, PUBLISHER, max(longest, <int64_t>PACED_OUTBOX_LENGTH) + 64)
         self.kept += [request, request_end]
-        connection.request, connection.request_length = request, len(request)
-        connection.request_end, connection.request_end_length = request_end, len(request_end)
+        set_request(connection, request, request_end)
         connection.interval, connection.stride = interval_ns, stride
-        connection.requested, connection.numbers = first, numbers
-        self.paced = True
+        connection.requested, connection.numbers, self.paced = first, numbers, True
         if first >= numbers:
             self.put(connection, b"PING\r\n", 6)
         return self.count - 1
@@ -156,57 +120,50 @@ cdef class Load:
         """Answer every message with `payload`; at most `in_flight` answers wait to be written."""
         if in_flight < 1:
             raise ValueError("a responder needs room for at least one answer")
-        cdef Connection *connection = self.add(
+        cdef ClientConnection *connection = self.add(
             descriptor, RESPONDER, in_flight * (CONTROL_LINE_MAX + len(payload)) + 64)
         request_end = b" %d\r\n%b\r\n" % (len(payload), payload)
         self.kept.append(request_end)
-        connection.request_end = request_end
-        connection.request_end_length = len(request_end)
+        set_request(connection, b"", request_end)
         return self.count - 1
 
     def add_requester(self, int descriptor, bytes subject, bytes inbox, bytes payload, int64_t requests,
                       int64_t in_flight):
-        """Send so many requests, `in_flight` at a time, each with the reply subject `inbox` + its number."""
+        """Send this many requests, `in_flight` at a time, each with the reply subject `inbox` + its number."""
         if requests < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
             raise ValueError("a requester needs short subjects and at least one request in flight")
         request, request_end = b"PUB %b %b" % (subject, inbox), b" %d\r\n%b\r\n" % (len(payload), payload)
         cdef int64_t longest = len(request) + TOKEN_DIGITS + len(request_end)
-        cdef Connection *connection = self.add_requests(
+        cdef ClientConnection *connection = self.add_requests(
             descriptor, request, request_end, len(inbox), requests, in_flight, longest)
         self.put_first_requests(connection, in_flight)
         return self.count - 1
 
-    cdef Connection *add_requests(self, int descriptor, bytes request, bytes request_end, int64_t inbox_length,
+    cdef ClientConnection *add_requests(self, int descriptor, bytes request, bytes request_end, int64_t inbox_length,
                                   int64_t requests, int64_t in_flight, int64_t longest) except NULL:
-        """One that sends numbered requests; `longest` is the most that one of them can take."""
-        cdef Connection *connection = self.add(descriptor, REQUESTER, in_flight * longest + 64)
+        """One that sends numbered requests; each is `longest` at most."""
+        cdef ClientConnection *connection = self.add(descriptor, REQUESTER, in_flight * longest + 64)
         self.kept += [request, request_end]
-        connection.request, connection.request_length = request, len(request)
-        connection.request_end, connection.request_end_length = request_end, len(request_end)
-        connection.inbox_length = inbox_length
-        connection.expected = requests
+        set_request(connection, request, request_end)
+        connection.inbox_length, connection.expected = inbox_length, requests
         connection.times = <int64_t *>calloc(requests + 1, sizeof(int64_t))
         if connection.times == NULL:
             raise MemoryError
         return connection
 
-    cdef void put_first_requests(self, Connection *connection, int64_t in_flight) noexcept nogil:
+    cdef void put_first_requests(self, ClientConnection *connection, int64_t in_flight) noexcept nogil:
         while connection.requested < min(connection.expected, in_flight):
             self.put_request(connection, 0)
 
-    cdef Connection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL:
-        cdef size_t size = (self.count + 1) * sizeof(Connection)
-        cdef Connection *grown = <Connection *>realloc(self.connections, size)
+    cdef ClientConnection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL:
+        cdef size_t size = (self.count + 1) * sizeof(ClientConnection)
+        cdef ClientConnection *grown = <ClientConnection *>realloc(self.connections, size)
         if grown == NULL:
             raise MemoryError
         self.connections = grown
-        cdef Connection *connection = &grown[self.count]
-        memset(connection, 0, sizeof(Connection))
-        connection.outbox = <char *>malloc(outbox_capacity)
-        if connection.outbox == NULL:
+        cdef ClientConnection *connection = &grown[self.count]
+        if not prepare(connection, descriptor, role, outbox_capacity):
             raise MemoryError
-        connection.descriptor, connection.role = descriptor, role
-        connection.outbox_capacity = outbox_capacity
         self.count += 1
         return connection
 
@@ -219,7 +176,6 @@ cdef class Load:
         `garbled`: bytes that no server should send. `failure` has the details. `on_tick` is called a few
         times per second.
         """
-        cdef epoll_event event
         cdef epoll_event *events
         cdef int index
         if self.started_at:
@@ -230,11 +186,9 @@ cdef class Load:
         try:
             self.started_at = self.progress_at = monotonic_nanoseconds()
             for index in range(self.count):
-                event.events, event.data.u32 = EPOLLIN, index
-                if epoll_ctl(self.epoll, EPOLL_CTL_ADD, self.connections[index].descriptor, &event) < 0:
-                    raise OSError(errno, os.strerror(errno))
+                self.poller.add(self.connections[index].descriptor, index)
             if self.paced:
-                prctl(PR_SET_TIMERSLACK, 1)  # the default lets every sleep of this thread last 50 us longer
+                self.poller.wait_exactly()
             with nogil:
                 self.start()
             while self.status == RUNNING:
@@ -250,7 +204,7 @@ cdef class Load:
         return STATUSES[self.status]
 
     cdef void start(self) noexcept nogil:
-        cdef Connection *connection
+        cdef ClientConnection *connection
         cdef int64_t number
         cdef int index
         for index in range(self.count):
@@ -273,7 +227,7 @@ cdef class Load:
         while self.status == RUNNING:
             if self.paced:
                 pause = self.send_due(monotonic_nanoseconds())
-            ready = self.wait(events, pause)
+            ready = self.poller.wait(events, self.count, pause)
             now = monotonic_nanoseconds()
             for index in range(ready):
                 if self.status == RUNNING and events[index].events & ~<uint32_t>EPOLLOUT:
@@ -286,20 +240,9 @@ cdef class Load:
             elif self.status == RUNNING and now >= tick_at:
                 self.status = TICK
 
-    cdef int wait(self, epoll_event *events, int64_t nanoseconds) noexcept nogil:
-        cdef pollfd waiting
-        cdef timespec timeout
-        if not self.paced:
-            return epoll_wait(self.epoll, events, self.count, TICK_MILLISECONDS)
-        # epoll_wait sleeps for whole milliseconds, in which thousands of messages may fall due.
-        waiting.fd, waiting.events = self.epoll, POLLIN
-        timeout.tv_sec, timeout.tv_nsec = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
-        ppoll(&waiting, 1, &timeout, NULL)
-        return epoll_wait(self.epoll, events, self.count, 0)
-
     cdef int64_t send_due(self, int64_t now) noexcept nogil:
         """Write what is due on the paced publishers; return the nanoseconds until more is."""
-        cdef Connection *connection
+        cdef ClientConnection *connection
         cdef int64_t due, longest, pause = TICK_MILLISECONDS * <int64_t>1_000_000
         cdef int index
         for index in range(self.count):
@@ -331,9 +274,9 @@ cdef class Load:
     # Reading.
 
     cdef void receive(self, int index) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef char *fresh = self.buffer + CONTROL_LINE_MAX
-        cdef char *at = fresh - connection.carry_length
+        cdef const char *at = fresh - connection.carry_length
         cdef int64_t before
         cdef ssize_t got = recv(connection.descriptor, fresh, READ_LENGTH, MSG_DONTWAIT)
         if got < 0 and (errno == EAGAIN or errno == EINTR):
@@ -344,10 +287,11 @@ cdef class Load:
         self.progress_at = monotonic_nanoseconds()
         if connection.started_at == 0:
             connection.started_at = self.progress_at
-        memcpy(at, connection.carry, connection.carry_length)
+        memcpy(fresh - connection.carry_length, connection.carry, connection.carry_length)
         connection.carry_length = 0
         before = connection.messages
-        self.parse(index, at, fresh + got)
+        while at < fresh + got and self.status == RUNNING:
+            self.on_event(index, read_event(connection, &at, fresh + got))
         if connection.outbox_length:
             self.transmit(index)
         if connection.messages > before and not self.settling \
@@ -358,81 +302,21 @@ cdef class Load:
             self.check_shared()
         self.check_complete(index, self.progress_at)
 
-    cdef void parse(self, int index, const char *at, const char *end) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
-        cdef const char *newline
-        cdef int64_t whole, step
-        while at < end and self.status == RUNNING:
-            if connection.skip:
-                step = min(connection.skip, <int64_t>(end - at))
-                if connection.keeps_body:
-                    self.keep_body(connection, at, step)
-                connection.skip -= step
-                at += step
-                if connection.skip == 0:
-                    self.on_message(index)
-                continue
-            if connection.same_frames and connection.head_length and end - at >= connection.frame_length:
-                whole = (end - at) // connection.frame_length
-                if not starts_frame(connection, at + (whole - 1) * connection.frame_length):
-                    whole = 1
-                if starts_frame(connection, at):
-                    connection.messages += whole
-                    connection.payload_bytes += whole * connection.payload_length
-                    at += whole * connection.frame_length
-                    continue
-            newline = <const char *>memchr(at, c'\n', end - at)
-            step = (newline + 1 if newline != NULL else end) - at
-            if step > CONTROL_LINE_MAX or (newline == NULL and step == CONTROL_LINE_MAX):
-                self.stop(GARBLED, index, at, 60)
-            elif newline == NULL:
-                memcpy(connection.carry, at, step)
-                connection.carry_length = step
-            else:
-                self.on_line(index, at, step)
-            at += step
-
-    cdef void on_line(self, int index, const char *line, int64_t length) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
-        # PUB is what benchmarks/ceiling.py sends when the peer of this loop is this loop again.
-        if length > 6 and (memcmp(line, b"MSG ", 4) == 0 or memcmp(line, b"PUB ", 4) == 0):
-            self.on_head(index, line, length)
-        elif length > 7 and connection.keeps_body and memcmp(line, b"HMSG ", 5) == 0:
-            self.on_head(index, line, length)
-        elif length == 6 and memcmp(line, b"PING\r\n", 6) == 0:
+    cdef void on_event(self, int index, Event event) noexcept nogil:
+        cdef ClientConnection *connection = &self.connections[index]
+        if event == MESSAGE:
+            self.on_message(index)
+        elif event == PING:
             self.put(connection, b"PONG\r\n", 6)
-        elif length == 6 and memcmp(line, b"PONG\r\n", 6) == 0:
+        elif event == PONG:
             connection.pongs += 1
-        elif length > 6 and memcmp(line, b"-ERR ", 5) == 0:
-            self.stop(REFUSED, index, line, length - 2)
-        elif length < 5 or (memcmp(line, b"INFO ", 5) != 0 and memcmp(line, b"+OK\r\n", 5) != 0):
-            self.stop(GARBLED, index, line, min(length, 60))
-
-    cdef void on_head(self, int index, const char *line, int64_t length) noexcept nogil:
-        """The control line of a message: its length is the last word, that of its headers the one before."""
-        cdef Connection *connection = &self.connections[index]
-        cdef int64_t at = length - 2, end, size, header_length = 0
-        size = number_before(line, &at)
-        if size >= 0 and line[0] == c'H':
-            end = at - 1
-            header_length = number_before(line, &end)
-        if not 0 <= header_length <= size <= PAYLOAD_MAX:
-            self.stop(GARBLED, index, line, min(length, 60))
-            return
-        memcpy(connection.head, line, length)
-        connection.head_length = length
-        connection.payload_length, connection.header_length = size, header_length
-        connection.frame_length = length + size + 2
-        connection.skip = size + 2
-        connection.body_length = 0
-
-    cdef void keep_body(self, Connection *connection, const char *at, int64_t length) noexcept nogil:
-        length = min(length, BODY_MAX - connection.body_length)
-        memcpy(connection.body + connection.body_length, at, length)
-        connection.body_length += length
+        elif event == REFUSAL:
+            self.stop(REFUSED, index, connection.unexpected, connection.unexpected_length)
+        elif event == GARBAGE:
+            self.stop(GARBLED, index, connection.unexpected, connection.unexpected_length)
 
     cdef void on_message(self, int index) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         connection.messages += 1
         connection.payload_bytes += connection.payload_length - connection.header_length
         if connection.role == RESPONDER:
@@ -443,27 +327,14 @@ cdef class Load:
             self.take_numbered(index)
 
     cdef const char *reply_of(self, int index, int64_t *length) noexcept nogil:
-        """The fourth word of `MSG subject sid reply size`, or NULL after a stop."""
-        cdef Connection *connection = &self.connections[index]
-        cdef const char *end = connection.head + connection.head_length
-        cdef const char *reply = connection.head
-        cdef const char *space
-        cdef int word
-        for word in range(3):
-            reply = <const char *>memchr(reply, c' ', end - reply)
-            if reply == NULL:
-                self.stop(GARBLED, index, connection.head, connection.head_length)
-                return NULL
-            reply += 1
-        space = <const char *>memchr(reply, c' ', end - reply)
-        if space == NULL:
+        """The reply subject of the latest message, or NULL after a stop."""
+        cdef const char *reply = find_reply(&self.connections[index], length)
+        if reply == NULL:
             self.stop(GARBLED, index, b"a request without a reply subject", 33)
-            return NULL
-        length[0] = space - reply
         return reply
 
     cdef void answer(self, int index) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef int64_t length = 0
         cdef const char *reply = self.reply_of(index, &length)
         if reply == NULL:
@@ -474,7 +345,7 @@ cdef class Load:
 
     cdef void take_numbered(self, int index) noexcept nogil:
         """The reply subject is the number, and the number says when the message was due."""
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef int64_t length = 0, number = 0, due
         cdef const char *reply = self.reply_of(index, &length)
         if reply == NULL:
@@ -486,18 +357,10 @@ cdef class Load:
         due = <int64_t>(number * connection.interval)
         self.waits.record(due, self.progress_at - self.started_at - due)
 
-    cdef int64_t answered_number(self, Connection *connection) noexcept nogil:
-        """`MSG <inbox><number> sid size`: the number of the request, or -1."""
-        cdef int64_t start = (5 if connection.head[0] == c'H' else 4) + connection.inbox_length
-        cdef const char *token = connection.head + start
-        cdef int64_t room = connection.head_length - start
-        cdef const char *space = <const char *>memchr(token, c' ', room) if room > 0 else NULL
-        return digits(token, space - token) if space != NULL else -1
-
     cdef void take_answer(self, int index) noexcept nogil:
         """Note how long it took and send the next request."""
-        cdef Connection *connection = &self.connections[index]
-        cdef int64_t number = self.answered_number(connection)
+        cdef ClientConnection *connection = &self.connections[index]
+        cdef int64_t number = answered_number(connection)
         cdef int64_t sent_at
         if number < 0 or number >= connection.requested or connection.times[number] < 0:
             self.stop(GARBLED, index, connection.head, connection.head_length - 2)
@@ -511,60 +374,47 @@ cdef class Load:
 
     # Writing.
 
-    cdef void put_request(self, Connection *connection, int64_t now) noexcept nogil:
+    cdef void put_request(self, ClientConnection *connection, int64_t now) noexcept nogil:
         connection.times[connection.requested] = now
         self.put_numbered(connection)
         connection.requested += 1
 
-    cdef void put_token(self, Connection *connection) noexcept nogil:
+    cdef void put_token(self, ClientConnection *connection) noexcept nogil:
         cdef char token[24]
         self.put(connection, connection.request, connection.request_length)
         self.put(connection, token, write_decimal(token, connection.requested))
 
-    cdef void put_numbered(self, Connection *connection) noexcept nogil:
+    cdef void put_numbered(self, ClientConnection *connection) noexcept nogil:
         self.put_token(connection)
         self.put(connection, connection.request_end, connection.request_end_length)
 
-    cdef void put(self, Connection *connection, const char *text, int64_t length) noexcept nogil:
-        if length > connection.outbox_capacity - connection.outbox_length:
+    cdef void put(self, ClientConnection *connection, const char *text, int64_t length) noexcept nogil:
+        if not append(connection, text, length):
             self.stop(GARBLED, <int>(connection - self.connections), b"more to answer than was asked", 29)
-            return
-        if length > connection.outbox_capacity - connection.outbox_begin - connection.outbox_length:
-            memmove(connection.outbox, connection.outbox + connection.outbox_begin, connection.outbox_length)
-            connection.outbox_begin = 0
-        memcpy(connection.outbox + connection.outbox_begin + connection.outbox_length, text, length)
-        connection.outbox_length += length
 
     cdef void transmit(self, int index) noexcept nogil:
-        """Write the outbox if no block is half written, else more of the block; then watch for the rest."""
-        cdef Connection *connection = &self.connections[index]
+        """Write as much as a turn allows, then watch for the rest."""
+        cdef ClientConnection *connection = &self.connections[index]
+        cdef const char *start = NULL
         cdef int64_t length, sent, turn_bytes = 0
         cdef int turn
         for turn in range(WRITES_PER_TURN):
-            length = sent = 0
-            if connection.outbox_length and connection.position == 0:
-                length = connection.outbox_length
-                sent = self.write(index, connection.outbox + connection.outbox_begin, length)
-                connection.outbox_length -= sent
-                connection.outbox_begin = connection.outbox_begin + sent if connection.outbox_length else 0
-            elif connection.to_send:
-                length = min(connection.block_length - connection.position, connection.to_send)
-                # A write that was cut short is finished first, so that later ones start at a message again.
-                length = min(length, connection.write_length - connection.position % connection.write_length)
-                sent = self.write(index, connection.block + connection.position, length)
-                connection.position = (connection.position + sent) % connection.block_length
-                connection.to_send -= sent
-                if connection.to_send == 0:
-                    connection.position = 0
-                    self.put(connection, b"PING\r\n", 6)
-            turn_bytes += sent
-            # A socket that took only a part is full: asking it again would cost a system call for nothing.
-            if sent == 0 or sent < length or turn_bytes >= BYTES_PER_TURN:
+            length = next_write(connection, &start)
+            if length == 0:
                 break
-        self.watch(index, connection.outbox_length > 0 or connection.to_send > 0)
+            sent = self.write(index, start, length)
+            if wrote(connection, sent):
+                self.put(connection, b"PING\r\n", 6)
+            turn_bytes += sent
+            # A socket that accepted only a part is full: asking it again would cost a system call for nothing.
+            if sent < length or turn_bytes >= BYTES_PER_TURN:
+                break
+        if connection.watches_output != (connection.outbox_length > 0 or connection.to_send > 0):
+            connection.watches_output = not connection.watches_output
+            self.poller.watch(connection.descriptor, index, connection.watches_output)
 
     cdef int64_t write(self, int index, const char *bytes_out, int64_t length) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef ssize_t sent = send(connection.descriptor, bytes_out, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         if sent < 0:
             if errno != EAGAIN and errno != EINTR:
@@ -575,29 +425,13 @@ cdef class Load:
             connection.started_at = self.progress_at
         return sent
 
-    cdef void watch(self, int index, bint output) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
-        cdef epoll_event event
-        if output == connection.watches_output:
-            return
-        connection.watches_output = output
-        event.events, event.data.u32 = EPOLLIN | (EPOLLOUT if output else 0), index
-        epoll_ctl(self.epoll, EPOLL_CTL_MOD, connection.descriptor, &event)
-
     # Ending.
 
     cdef void check_complete(self, int index, int64_t now) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         if connection.complete or connection.role == RESPONDER or self.status != RUNNING:
             return
-        if connection.shares and not self.settling:
-            return
-        if connection.role == PUBLISHER:
-            connection.complete = connection.pongs > 0
-        elif self.settling and connection.role == SUBSCRIBER:
-            connection.complete = connection.pongs > 0
-        else:
-            connection.complete = connection.messages >= connection.expected
+        connection.complete = has_all(connection, self.settling)
         if not connection.complete:
             return
         if not self.settling:
@@ -621,7 +455,7 @@ cdef class Load:
             self.finish_phase()
 
     cdef void finish_phase(self) noexcept nogil:
-        cdef Connection *connection
+        cdef ClientConnection *connection
         cdef int index
         if self.settling:
             self.stop(DONE, -1, b"", 0)
@@ -653,20 +487,11 @@ cdef class Load:
     @property
     def clients(self):
         """By connection: role, messages read, payload bytes read, bytes left to write, start and end."""
-        cdef Connection *connection
         cdef int index
-        rows = []
-        for index in range(self.count):
-            connection = &self.connections[index]
-            rows.append((ROLES[connection.role], connection.messages, connection.payload_bytes,
-                         connection.to_send, connection.started_at, connection.ended_at))
-        return rows
+        return [outcome_of(&self.connections[index]) for index in range(self.count)]
 
     def latencies(self, int index):
         """The nanoseconds that each answered request of a requester took, in the order of sending."""
-        cdef int64_t number
         if not 0 <= index < self.count or self.connections[index].role != REQUESTER:
             raise ValueError(f"client {index} is not a requester")
-        cdef Connection *connection = &self.connections[index]
-        cdef int64_t *times = connection.times
-        return [-times[number] for number in range(connection.requested) if times[number] < 0]
+        return latencies_of(&self.connections[index])

@@ -15,9 +15,10 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, strlen
 
-from headrace.bench.load cimport (
-    CONTROL_LINE_MAX, GARBLED, REFUSED, SUBSCRIBER, TOKEN_DIGITS,
+from headrace.bench.client_connection cimport (
+    CONTROL_LINE_MAX, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
 )
+from headrace.bench.load cimport GARBLED, REFUSED
 from headrace.engine.core.decimals cimport parse_decimal
 
 PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000
@@ -63,7 +64,7 @@ cdef class StreamLoad(Load):
             request_end = b"\r\n\r\n%b\r\n" % payload
         request = b"%b %b %b" % (verb, subject, inbox)
         cdef int64_t longest = len(request) + TOKEN_DIGITS + len(identity) + IDENTITY_DIGITS + len(request_end)
-        cdef Connection *connection = self.add_requests(
+        cdef ClientConnection *connection = self.add_requests(
             descriptor, request, request_end, len(inbox), messages, in_flight, longest)
         self.kept.append(identity)
         connection.identity, connection.identity_length = identity, len(identity)
@@ -82,7 +83,7 @@ cdef class StreamLoad(Load):
         if len(request) > CONTROL_LINE_MAX // 2:
             raise ValueError("the names are too long")
         cdef int64_t acknowledgements = batch * (ACK_FRAME_LENGTH + len(names)) if acknowledges else 0
-        cdef Connection *connection = self.add(
+        cdef ClientConnection *connection = self.add(
             descriptor, SUBSCRIBER, len(request) + PULL_LENGTH + acknowledgements + 64)
         self.kept.append(request)
         connection.request, connection.request_length = request, len(request)
@@ -110,7 +111,7 @@ cdef class StreamLoad(Load):
         Load.start(self)
 
     cdef void on_message(self, int index) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         if not connection.keeps_body:
             Load.on_message(self, index)
             return
@@ -134,7 +135,7 @@ cdef class StreamLoad(Load):
 
     # Publishing.
 
-    cdef void put_numbered(self, Connection *connection) noexcept nogil:
+    cdef void put_numbered(self, ClientConnection *connection) noexcept nogil:
         cdef char text[IDENTITY_DIGITS + 1]
         cdef int64_t number = connection.requested
         cdef int place
@@ -150,7 +151,7 @@ cdef class StreamLoad(Load):
         self.put(connection, connection.request_end, connection.request_end_length)
 
     cdef void take_acknowledgement(self, int index) noexcept nogil:
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef const char *body = connection.body
         cdef int64_t length = min(connection.body_length, connection.payload_length), number, sequence = -1
         cdef const char *place = <const char *>memmem(body, length, b"\"seq\":", 6)
@@ -163,7 +164,7 @@ cdef class StreamLoad(Load):
         elif memmem(body, length, b"\"duplicate\":", 12) != NULL:
             self.duplicates = self.duplicates + 1
         elif self.take_sequence(index, sequence):
-            number = self.answered_number(connection)
+            number = answered_number(connection)
             if (number > connection.latest_number) != (sequence > connection.latest_sequence):
                 self.stop(GARBLED, index, b"messages of one publisher were stored in another order", 54)
             connection.latest_number, connection.latest_sequence = number, sequence
@@ -178,7 +179,7 @@ cdef class StreamLoad(Load):
 
     cdef void pull(self, int index, int64_t now) noexcept nogil:
         """Ask for the next batch, if there is anything left to ask for."""
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef char body[PULL_LENGTH]
         cdef char length[24]
         cdef int64_t left = self.to_pull if connection.shares else connection.to_request
@@ -198,7 +199,7 @@ cdef class StreamLoad(Load):
 
     cdef void take_pulled(self, int index) noexcept nogil:
         """`MSG inbox sid reply size` or `HMSG inbox sid reply size size`; the reply subject says it all."""
-        cdef Connection *connection = &self.connections[index]
+        cdef ClientConnection *connection = &self.connections[index]
         cdef const char *reply = connection.head
         cdef const char *end
         cdef const char *token

@@ -23,7 +23,7 @@ from headrace.broker.info import ServerInfo, new_server_id
 from headrace.broker.listener import Listener, join_address, reserve, start_listening
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS
-from headrace.config.options import ANY_FREE_PORT, Options
+from headrace.config.options import ANY_FREE_PORT, GLOBAL_ACCOUNT, Options
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.errors import UsageError
@@ -46,6 +46,7 @@ class Broker:
         self.authenticator = Authenticator(options)
         self.credential_checks = CredentialChecks()
         self.interest = Interest()
+        self.interests = {GLOBAL_ACCOUNT: self.interest}  # by account
         self.hub = Hub(
             max_payload=options.max_payload,
             max_pending=options.max_pending,
@@ -197,7 +198,7 @@ class Broker:
         self.total_connections += 1
         connection = Connection(self, self._last_cid, host, port)
         descriptor = accepted.detach()
-        connection.start(self.hub.attach(descriptor, connection, self.interest), descriptor)
+        connection.start(self.hub.attach(descriptor, connection), descriptor)
         if len(self.connections) < limit and self._reserve.has_room_for(descriptor):
             self.connections[connection.cid] = connection
         else:

@@ -12,19 +12,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from headrace.accounts.authentication import Authenticator
+from headrace.accounts.authentication import ANONYMOUS, Authenticator, Credentials, Identity
 from headrace.broker.connect_options import ConnectOptions, check_info, read_connect, redact_connect
 from headrace.broker.credential_checks import Check, CredentialChecks, has_hung_up
 from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
 from headrace.broker.timers import EqualTimers
 from headrace.broker.violations import VIOLATIONS, encode_error
 from headrace.config.options import Options
-from headrace.engine.core.interest import InvalidSubject
+from headrace.engine.core.trie import InvalidSubject
 from headrace.errors import ProtocolError
 from headrace.go_formats import quote
 
 if TYPE_CHECKING:
-    from headrace.engine.core.outboxes import Link
+    from headrace.engine.core.interest import Interest
+    from headrace.engine.core.link import Link
     from headrace.logs import Logger
 
 OK = b"+OK\r\n"
@@ -39,6 +40,7 @@ class ConnectionContext(Protocol):
     options: Options
     logger: Logger
     info: ServerInfo
+    interests: dict[str, Interest]
     authenticator: Authenticator
     credential_checks: CredentialChecks
     auth_timers: EqualTimers[Connection]
@@ -57,13 +59,13 @@ class Connection:
         "_server",
         "cid",
         "host",
+        "identity",
         "link",
         "options",
         "port",
         "rtt",
         "started_at",
         "stopped_at",
-        "user",
     )
     link: Link
 
@@ -73,7 +75,7 @@ class Connection:
         self.host = host
         self.port = port
         self.options = ConnectOptions()
-        self.user = ""
+        self.identity = ANONYMOUS
         self.started_at = time.time()
         self.stopped_at = 0.0
         self.rtt = 0.0
@@ -83,6 +85,11 @@ class Connection:
 
     def __str__(self) -> str:
         return self._label
+
+    @property
+    def user(self) -> str:
+        """The name under which it was admitted; empty: nobody in particular."""
+        return self.identity.user
 
     def start(self, link: Link, descriptor: int) -> None:
         """Greet the client; it has just been accepted."""
@@ -115,9 +122,9 @@ class Connection:
 
     def on_early_operation(self) -> None:
         """Something else came before CONNECT although the server wants credentials."""
-        authenticator = self._server.authenticator
-        if authenticator.admits_without_connect():
-            self._admit(authenticator.no_auth_user, answers_connect=False)
+        identity = self._server.authenticator.identify_without_connect()
+        if identity is not None:
+            self._admit(identity, answers_connect=False)
         else:
             self.on_violation("authorization", b"")
 
@@ -241,17 +248,23 @@ class Connection:
     # -- authentication
 
     def _await_credentials(self) -> None:
-        """Nothing but CONNECT is taken from now on, and not for long, if the server wants credentials."""
-        required = self._server.authenticator.required
-        self.link.await_authentication(required)
-        if required:
+        """If the server wants credentials, nothing but CONNECT is accepted from now on, and not for long."""
+        if self._server.authenticator.required:
+            self.link.await_authentication()
             self._server.auth_timers.start(self)
+        else:
+            self._join(ANONYMOUS)
 
-    def _authenticate(self, authenticator: Authenticator) -> str | None:
+    def _join(self, identity: Identity) -> None:
+        """Publish and subscribe in the account of this identity from now on."""
+        self.identity = identity
+        self.link.join(self._server.interests[identity.account])
+
+    def _authenticate(self, authenticator: Authenticator) -> Identity | None:
         options = self.options
         if options.account or options.new_account:
             return None  # naming an account in CONNECT is no longer allowed
-        return authenticator.check(user=options.user, password=options.password, token=options.auth_token)
+        return authenticator.check(Credentials(options.user, options.password, options.auth_token))
 
     def _authenticate_in_thread(self) -> None:
         """Hold the link until its turn has come. The clock of the authentication timeout keeps running."""
@@ -260,7 +273,7 @@ class Connection:
         else:
             self.on_violation("auth_timeout", b"too many clients wait for authentication")
 
-    def _slow_check(self, on_checked: Callable[[Authenticator, str | None], None]) -> Check:
+    def _slow_check(self, on_checked: Callable[[Authenticator, Identity | None], None]) -> Check:
         authenticator = self._server.authenticator
         return Check(
             compare=partial(self._authenticate, authenticator),
@@ -268,7 +281,7 @@ class Connection:
             on_bug=self._on_check_failed,
         )
 
-    def _on_checked(self, authenticator: Authenticator, user: str | None) -> None:
+    def _on_checked(self, authenticator: Authenticator, identity: Identity | None) -> None:
         if self.link.closed:
             return
         if authenticator is not self._server.authenticator:
@@ -276,13 +289,13 @@ class Connection:
             if not self.link.closed:
                 return
         else:
-            self._admit(user)
-        self.link.release()
+            self._admit(identity)
+        self.link.resume()
 
-    def _on_checked_again(self, authenticator: Authenticator, user: str | None) -> None:
-        if user is None and not self.link.closed and authenticator is self._server.authenticator:
+    def _on_checked_again(self, authenticator: Authenticator, identity: Identity | None) -> None:
+        if identity is None and not self.link.closed and authenticator is self._server.authenticator:
             self.on_violation("authorization", b"")
-            self.link.release()
+            self.link.resume()
 
     def _on_check_failed(self, error: BaseException) -> None:
         """A mistake of ours admits nobody."""
@@ -290,7 +303,7 @@ class Connection:
         self._server.logger.error(f"{self} - Unexpected error in authentication: {text}")
         if not self.link.closed:
             self.on_violation("authorization", b"")
-            self.link.release()
+            self.link.resume()
 
     def has_left(self) -> bool:
         """Asked while the link is held: nobody reads its socket then."""
@@ -298,17 +311,16 @@ class Connection:
 
     def on_left(self) -> None:
         self.link.close("Client Closed")
-        self.link.release()
+        self.link.resume()
 
-    def _admit(self, user: str | None, *, answers_connect: bool = True) -> None:
+    def _admit(self, identity: Identity | None, *, answers_connect: bool = True) -> None:
         options, link = self.options, self.link
         self._server.auth_timers.stop(self)
-        if user is None:
+        if identity is None:
             self._log_refusal()
             self.on_violation("authorization", b"")
             return
-        self.user = user
-        link.await_authentication(False)
+        self._join(identity)
         has_headers = options.headers and not self._server.options.no_header_support
         link.configure(
             verbose=options.verbose,

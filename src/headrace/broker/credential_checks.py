@@ -21,6 +21,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
+from headrace.accounts.authentication import Identity
+
 WORKERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 WORKER_NICENESS = 5
 MAX_WAITING = 1000
@@ -34,9 +36,9 @@ class Client(Protocol):
 
 
 class Check(NamedTuple):
-    compare: Callable[[], str | None]
-    """Runs in a thread. The name under which the client is admitted; None: it is refused."""
-    on_compared: Callable[[str | None], None]
+    compare: Callable[[], Identity | None]
+    """Runs in a thread. Who the client is; None: it is refused."""
+    on_compared: Callable[[Identity | None], None]
     on_bug: Callable[[BaseException], None]
 
 
@@ -47,7 +49,7 @@ class CredentialChecks:
         self._executor = ThreadPoolExecutor(WORKERS, "headrace-auth", _lower_priority)
         self._new: OrderedDict[Client, Check] = OrderedDict()
         self._again: OrderedDict[Client, Check] = OrderedDict()
-        self._running: set[asyncio.Future[str | None]] = set()
+        self._running: set[asyncio.Future[Identity | None]] = set()
         self._next_is_again = False
 
     @property
@@ -100,7 +102,7 @@ class CredentialChecks:
         self._running.add(future)
         future.add_done_callback(lambda done: self._end(check, done))
 
-    def _end(self, check: Check, future: asyncio.Future[str | None]) -> None:
+    def _end(self, check: Check, future: asyncio.Future[Identity | None]) -> None:
         self._running.discard(future)
         if future.cancelled():
             return

@@ -28,7 +28,7 @@ class InternalClient:
         self._inbox = Inbox(hub, interest, self._receive)
         self._handlers: dict[bytes, Handler] = {}
         self._handles = count(1)
-        self._watchers: dict[bytes, list[Watcher]] = {}
+        self._listeners: dict[tuple[bytes, Watcher], Callable[[], None]] = {}
 
     def subscribe(self, subject: bytes, handler: Handler, *, queue: bytes | None = None) -> int:
         """Returns a handle for `unsubscribe`. Raises InvalidSubject."""
@@ -57,28 +57,23 @@ class InternalClient:
 
     def watch_interest(self, subject: bytes, watcher: Watcher) -> None:
         """Call it, at the end of the tick, whenever a subscription to just this subject comes or goes."""
-        watchers = self._watchers.setdefault(subject, [])
-        watchers.append(watcher)
-        if len(watchers) > 1:
-            return
 
         def tell() -> None:
-            for each in list(watchers):  # none, if all have left in the meantime
-                each(self.interest.has(subject))
+            if self._listeners.get((subject, watcher)) is on_change:  # it may have left in the meantime
+                watcher(self.interest.has(subject))
 
         def on_change() -> None:
             self.hub.defer(tell)
             self.hub.flush_soon()
 
-        self.interest.watched[subject] = on_change
+        self.unwatch_interest(subject, watcher)
+        self._listeners[subject, watcher] = on_change
+        self.interest.follow(subject, on_change)
 
     def unwatch_interest(self, subject: bytes, watcher: Watcher) -> None:
-        watchers = self._watchers.get(subject, [])
-        if watcher in watchers:
-            watchers.remove(watcher)
-            if not watchers:
-                del self._watchers[subject]
-                del self.interest.watched[subject]
+        on_change = self._listeners.pop((subject, watcher), None)
+        if on_change is not None:
+            self.interest.unfollow(subject, on_change)
 
     def close(self) -> None:
         self._inbox.unsubscribe_all()

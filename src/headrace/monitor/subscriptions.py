@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.broker.connection import Connection
-from headrace.engine.core.interest import Subscription
+from headrace.engine.core.trie import Subscription
 
 DEFAULT_LIST_SIZE = 1024
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
-from headrace.engine.core.interest import Subscription
+from headrace.engine.core.trie import Subscription
 from headrace.go_formats import format_time
 from headrace.monitor.endpoint import Answer, Context, answer_document
 from headrace.monitor.formats import plain_number

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from headrace.engine.core.hub import Hub
-from headrace.engine.core.interest import Interest, InvalidSubject
-from headrace.engine.core.outboxes import Link
+from headrace.engine.core.interest import Interest
+from headrace.engine.core.link import Link
+from headrace.engine.core.trie import InvalidSubject
 from tests.frames import Frame, read_frames
 
 MIB = 1024 * 1024
@@ -184,14 +185,15 @@ class Bench:
         self._poll.register(self.hub.fileno(), select.POLLIN)
 
     def attach(self, owner: RecordingOwner | None = None, buffer_bytes: int = 0) -> Peer:
-        """A client that has not sent CONNECT."""
+        """A client that has not sent CONNECT, and need not."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
             if buffer_bytes:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         owner = owner or RecordingOwner()
-        owner.link = self.hub.attach(ours.detach(), owner, self.interest)
+        owner.link = self.hub.attach(ours.detach(), owner)
+        owner.link.join(self.interest)
         peer = Peer(self, theirs, owner, owner.link)
         self.peers.append(peer)
         return peer

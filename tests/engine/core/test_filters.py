@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.engine.core.filters import Filter
-from headrace.engine.core.interest import Interest, InvalidSubject, Subscription
+from headrace.engine.core.interest import Interest
+from headrace.engine.core.trie import InvalidSubject, Subscription
 
 
 @pytest.mark.parametrize(

@@ -270,11 +270,11 @@ def test_the_first_ping_after_connect_is_reported_once(bench: Bench) -> None:
 def test_before_authentication_everything_but_connect_is_early(bench: Bench) -> None:
     for operation in (b"PING\r\n", b"P", b"+OK\r\n", message(b"foo", b""), b"\r\n"):
         peer = bench.attach()
-        peer.link.await_authentication(True)
+        peer.link.await_authentication()
         peer.send(operation)
         assert peer.owner.closed == "early operation"
     peer = bench.attach()
-    peer.link.await_authentication(True)
+    peer.link.await_authentication()
     peer.send(b"CONNECT {}\r\n")
     assert peer.owner.events == [("connect", b"{}")]
 
@@ -298,10 +298,10 @@ def test_a_held_link_waits_with_everything_until_released(bench: Bench) -> None:
     peer.send(b'CONNECT {"verbose":false,"pedantic":false}\r\nPING\r\n' + message(b"foo", b"1"))
     peer.send(message(b"foo", b"2") + b"PING\r\n")
     assert (peer.receive_all(), subscriber.receive_all()) == (b"", b"")
-    peer.link.release()
+    peer.link.resume()
     assert peer.receive_all() == b"PONG\r\nPONG\r\n"
     assert subscriber.payloads() == [b"1", b"2"]
-    peer.link.release()  # of a link that is not held: nothing happens
+    peer.link.resume()  # of a link that is not held: nothing happens
     assert peer.ask(b"PING\r\n") == b"PONG\r\n"
 
 

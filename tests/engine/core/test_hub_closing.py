@@ -90,7 +90,8 @@ def test_a_reset_closes_the_link(bench: Bench) -> None:
         accepted, _ = listener.accept()
     accepted.setblocking(False)
     owner = RecordingOwner()
-    owner.link = bench.hub.attach(accepted.detach(), owner, bench.interest)
+    owner.link = bench.hub.attach(accepted.detach(), owner)
+    owner.link.join(bench.interest)
     client.sendall(b"PING\r\n")
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
@@ -122,7 +123,7 @@ def test_a_link_closed_from_outside_ends_with_the_flush(bench: Bench) -> None:
     peer.link.unsubscribe(b"1", -1)
     peer.link.subscribe(b"foo", None, b"1")
     peer.link.unsubscribe_all()
-    peer.link.release()
+    peer.link.resume()
     bench.hub.flush()
     assert peer.link.close_reason == "asked to"
     assert bench.interest.count == 0
@@ -203,7 +204,8 @@ def test_closing_spreads_from_on_closed(bench: Bench) -> None:
 def test_a_bug_in_one_connection_closes_that_one(callback: str, sent: bytes) -> None:
     with bench() as made:
         failing, other, subscriber = made.attach(Failing(callback)), made.connect(), made.subscriber(b"foo")
-        failing.link.await_authentication(callback == "on_early_operation")
+        if callback == "on_early_operation":
+            failing.link.await_authentication()
         failing.link.trace(callback == "on_trace")
         failing.send_some(sent + message(b"foo", b"never"))
         other.send_some(message(b"foo", b"x") + b"PING\r\n")
@@ -332,7 +334,7 @@ def test_a_held_link_whose_peer_leaves_is_closed(bench: Bench) -> None:
     peer.socket.close()
     bench.settle()
     assert peer.owner.closed == "Client Closed"
-    peer.link.release()
+    peer.link.resume()
 
 
 def test_descriptors_are_used_again_at_once(bench: Bench) -> None:

@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from headrace.engine.core.interest import Interest, InvalidSubject, Subscription
+from headrace.engine.core.interest import Interest
+from headrace.engine.core.trie import InvalidSubject, Subscription
 from tests.model import matches
 
 JOURNAL = 64  # wildcard changes that a cached route can catch up with

@@ -102,6 +102,32 @@ def test_several_may_watch_a_subject_and_leave_one_by_one(bench: Bench) -> None:
     assert second == [True, False]
 
 
+def test_several_clients_may_watch_the_same_subject(bench: Bench) -> None:
+    clients = [client_of(bench), client_of(bench)]
+    seen: list[list[bool]] = [[], []]
+    for client, reports in zip(clients, seen, strict=True):
+        client.watch_interest(b"deliver.here", reports.append)
+    peer = bench.connect()
+    peer.send(b"SUB deliver.here 1\r\n")
+    assert seen == [[True], [True]]
+    clients[0].unwatch_interest(b"deliver.here", seen[0].append)
+    peer.send(b"UNSUB 1\r\n")
+    assert seen == [[True], [True, False]]
+
+
+def test_one_that_leaves_within_the_tick_is_not_told(bench: Bench) -> None:
+    client = client_of(bench)
+    seen: list[bool] = []
+
+    def leave(_: bool) -> None:
+        client.unwatch_interest(b"deliver.here", seen.append)
+
+    client.watch_interest(b"deliver.here", leave)
+    client.watch_interest(b"deliver.here", seen.append)
+    bench.connect().send(b"SUB deliver.here 1\r\n")
+    assert seen == []
+
+
 def test_acks_are_read_from_their_subject(bench: Bench) -> None:
     got: list[tuple[int, int, int, bytes, bytes]] = []
     inbox = AckInbox(bench.hub, bench.interest, got.extend)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from headrace.engine.core.interest import Subscription
-from headrace.engine.core.outboxes import Link
+from headrace.engine.core.link import Link
+from headrace.engine.core.trie import Subscription
 from tests.engine.core.harness import Bench
 
 SIZES = (3, 500, 520, 9000, 1200, 20_000, 400, 5000, 0)

@@ -20,7 +20,7 @@ from zlib import crc32
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
-from headrace.engine.core.outboxes import Link
+from headrace.engine.core.link import Link
 from tests.engine.core.harness import RecordingOwner
 from tests.frames import read_frames
 from tests.fuzz.cuts import cut
@@ -53,7 +53,8 @@ class Room:
     def attach(self) -> tuple[socket.socket, RecordingOwner, Link]:
         ours, theirs = socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         owner = RecordingOwner()
-        owner.link = self.hub.attach(ours.detach(), owner, self.interest)
+        owner.link = self.hub.attach(ours.detach(), owner)
+        owner.link.join(self.interest)
         return theirs, owner, owner.link
 
     def settle(self) -> None:

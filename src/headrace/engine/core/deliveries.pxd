@@ -2,20 +2,26 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.grammar cimport Token
-from headrace.engine.core.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.core.interest cimport Interest
+from headrace.engine.core.link cimport Link
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport Link, Outboxes
+from headrace.engine.core.outboxes cimport Outboxes
+from headrace.engine.core.routes cimport Group, Route
+from headrace.engine.core.trie cimport Subscription
 
-cdef class Deliveries(Outboxes):
+cdef class Deliveries:
+    cdef Outboxes outboxes
+    cdef Congestion congestion
     cdef char *scratch             # a frame that has to be put into its usual form
     cdef Py_ssize_t scratch_capacity
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
     cdef uint64_t random_state
     cdef list expired              # subscriptions that reached their maximum with the message in hand
-    cdef readonly long long out_msgs
-    cdef readonly long long out_bytes
+    cdef long long out_msgs
+    cdef long long out_bytes
     cdef Link fullest              # of the receivers of the last send_to, and what waits for it
     cdef Py_ssize_t fullest_bytes
 
@@ -23,15 +29,14 @@ cdef class Deliveries(Outboxes):
     cdef int send_once(self, Interest interest, Message *message) except -1
     cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
                      Message *message) except -1
-    cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
-                                const char *payload, Py_ssize_t payload_length) except -1
-    cdef int _give_stored(self, Subscription subscription, Message *message) except -1
-    cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1
-    cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
-    cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+    cdef bint send_along(self, Link publisher, Route *route, Message *message) except -1
+    cdef char *write_rest(self, Token reply, Token header, Token size,
+                          const char *payload, Py_ssize_t payload_length, Py_ssize_t *length) except NULL
+    cdef int end_expired(self) except -1
+    cdef int _send_stored(self, Subscription subscription, Message *message) except -1
+    cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
+    cdef int _send_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                                    Message *message) except -1
     cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                              Message *message) except -1
     cdef uint32_t _random(self, uint32_t below) noexcept
-    cdef int _end_expired(self) except -1
-    cdef bint owes_much(self) noexcept

@@ -1,31 +1,36 @@
 """A message to its receivers: to everybody on its route, in the frames that each of them understands.
 
-Messages come from a link (the hub has parsed a frame, which most often can be copied as it stands), from within the
-process (`send_message` writes the frame) and from a stream (`send_to`: the receivers of one subject get a message that
-was published to another). A sink takes its messages instead of having them written.
+Messages come from a link (the parser has found a frame, which most often can be copied as it is: `send_along`), from
+within the process (`send_message` writes the frame) and from a stream (`send_to`: the receivers of one subject get a
+message that was published to another). A sink receives its messages instead of having them written.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
+from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.grammar cimport Token
-from headrace.engine.core.interest cimport Group, Interest, Route, Subscription
+from headrace.engine.core.interest cimport Interest
+from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, NO_ECHO, NO_HEADERS, SINK, TRACED, Link,
+                                        backlog_length)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport (ARENA_SIZE, CLOSED, CONGESTED, CRITICAL, DIRTY, NO_ECHO, NO_HEADERS,
-                                            SINK, TRACED, WANTS_WRITE, Link, Outboxes, give_span)
+from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span, owe_much
+from headrace.engine.core.routes cimport Group, Route
+from headrace.engine.core.trie cimport Subscription
 
 import os
 
-cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
-cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 
+@cython.final
+cdef class Deliveries:
+    """Who gets what into their outboxes."""
 
-cdef class Deliveries(Outboxes):
-    """Outboxes, and who gets what into them. The hub adds reading and parsing."""
-
-    def __cinit__(self, **_):
+    def __cinit__(self, Outboxes outboxes not None, Congestion congestion not None):
+        self.outboxes = outboxes
+        self.congestion = congestion
         self.expired = []
         self.random_state = int.from_bytes(os.urandom(8), 'little') | 1
 
@@ -33,23 +38,6 @@ cdef class Deliveries(Outboxes):
         PyMem_Free(self.scratch)
 
     # -- from within the process -------------------------------------------------------------------------------
-
-    def publish(self, Interest interest not None, bytes subject not None, bytes payload not None,
-                bytes reply=b'', bytes headers=b''):
-        """A message from within this process, handed to its receivers at once. Returns whether anybody got it.
-
-        Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
-        """
-        cdef Message message
-        cdef bytes body = headers + payload
-        message.subject = subject
-        message.subject_length = <uint32_t> len(subject)
-        message.reply = reply
-        message.reply_length = <uint32_t> len(reply)
-        message.header_length = len(headers)
-        message.payload = body
-        message.size = len(body)
-        return bool(self.send_message(interest, &message))
 
     cdef int send_message(self, Interest interest, Message *message) except -1:
         """Deliver a message that has no frame yet. Returns whether anybody got it."""
@@ -66,14 +54,13 @@ cdef class Deliveries(Outboxes):
         header.length = write_decimal(header_digits, message.header_length) if message.header_length else 0
         size.start = size_digits
         size.length = write_decimal(size_digits, message.size)
-        message.rest_length = self._usual_form(reply, header, size, message.payload, message.size)
-        message.rest = self.scratch
-        message.payload = self.scratch + message.rest_length - 2 - message.size
-        delivered = self._deliver(None, route, message)
+        message.rest = self.write_rest(reply, header, size, message.payload, message.size, &message.rest_length)
+        message.payload = message.rest + message.rest_length - 2 - message.size
+        delivered = self.send_along(None, route, message)
         if self.expired:
-            self._end_expired()
-        if self.owes_much():
-            self.flush_all()
+            self.end_expired()
+        if owe_much(self.outboxes):
+            self.outboxes.flush_all()
         self.met_critical = self.overran = False
         return delivered
 
@@ -82,15 +69,18 @@ cdef class Deliveries(Outboxes):
         cdef uint32_t k
         if not interest.find(message.subject, message.subject_length):
             return self.send_message(interest, message)
-        for k in range(interest.found.count):
-            self._give_stored(<Subscription> interest.found.items[k], message)
+        for k in range(interest.trie.found.count):
+            self._send_stored(<Subscription> interest.trie.found.items[k], message)
         if self.expired:
-            self._end_expired()
+            self.end_expired()
         return 0
 
-    cdef Py_ssize_t _usual_form(self, Token reply, Token header, Token size,
-                                const char *payload, Py_ssize_t payload_length) except -1:
-        """Write `[reply ][header size ]<size>\\r\\n<payload>\\r\\n` into the scratch buffer, without the CR LF of `payload`."""
+    cdef char *write_rest(self, Token reply, Token header, Token size,
+                          const char *payload, Py_ssize_t payload_length, Py_ssize_t *length) except NULL:
+        """What follows subject and sid in a frame: `[reply ][header size ]<size>\\r\\n<payload>\\r\\n`.
+
+        It is in the scratch buffer, until the next call. `payload` comes without its CR LF.
+        """
         cdef Py_ssize_t needed = reply.length + header.length + size.length + 6 + payload_length
         cdef void *grown
         cdef char *at
@@ -102,22 +92,13 @@ cdef class Deliveries(Outboxes):
             self.scratch_capacity = needed
         at = self.scratch
         if reply.length:
-            memcpy(at, reply.start, reply.length)
-            at[reply.length] = c' '
-            at += reply.length + 1
+            at = put(put(at, reply.start, reply.length), b' ', 1)
         if header.length:
-            memcpy(at, header.start, header.length)
-            at[header.length] = c' '
-            at += header.length + 1
-        memcpy(at, size.start, size.length)
-        at += size.length
-        at[0] = c'\r'
-        at[1] = c'\n'
-        memcpy(at + 2, payload, payload_length)
-        at += 2 + payload_length
-        at[0] = c'\r'
-        at[1] = c'\n'
-        return at + 2 - self.scratch
+            at = put(put(at, header.start, header.length), b' ', 1)
+        at = put(put(at, size.start, size.length), b'\r\n', 2)
+        at = put(put(at, payload, payload_length), b'\r\n', 2)
+        length[0] = at - self.scratch
+        return self.scratch
 
     # -- from a stream -----------------------------------------------------------------------------------------
 
@@ -133,30 +114,30 @@ cdef class Deliveries(Outboxes):
         self.fullest = None
         self.fullest_bytes = -1
         for k in range(route.target_count):
-            receivers += self._give_stored(<Subscription> route.targets[k], message)
+            receivers += self._send_stored(<Subscription> route.targets[k], message)
         g = route.plain_group_count
         for queue in range(route.queue_count):
             count = route.queue_ends[queue] - g
             start = self._random(count)
             for k in range(count):
-                if self._give_stored(<Subscription> route.targets[route.groups[g + (start + k) % count].first], message):
+                if self._send_stored(<Subscription> route.targets[route.groups[g + (start + k) % count].first], message):
                     receivers += 1
                     break
             g = route.queue_ends[queue]
         if self.expired:
-            self._end_expired()
+            self.end_expired()
         return receivers
 
-    cdef int _give_stored(self, Subscription subscription, Message *message) except -1:
-        """Write the frame straight into the receiver's outbox. Returns 1 if it takes it, else 0."""
+    cdef int _send_stored(self, Subscription subscription, Message *message) except -1:
+        """Write the frame straight into the receiver's outbox. Returns 1 if it gets it, otherwise 0."""
         cdef Link receiver = <Link> subscription.receiver
-        cdef Py_ssize_t header = message.header_length, size = message.size, before
+        cdef Py_ssize_t header = message.header_length, size = message.size
         cdef const char *body = message.payload
         cdef char *at
         if receiver.flags & CLOSED:
             return 0
         if receiver.flags & SINK:
-            receiver.take(None, subscription, message)
+            receiver.receive(None, subscription, message)
             return 1
         subscription.delivered += 1
         if subscription.maximum and subscription.delivered >= subscription.maximum:
@@ -167,70 +148,54 @@ cdef class Deliveries(Outboxes):
             body += header
             size -= header
             header = 0
-        if receiver.span_length:
-            self.settle_span(receiver)
-        before = receiver.backlog_tail - receiver.backlog_head
         # five for HMSG, four spaces, two numbers of at most 20 digits, two line ends
-        self.reserve(receiver, 53 + message.subject_length + len(subscription.sid) + message.reply_length + size)
-        at = receiver.backlog + receiver.backlog_tail
+        at = self.outboxes.begin_frame(
+            receiver, 53 + message.subject_length + len(subscription.sid) + message.reply_length + size)
         if header:
-            at[0] = c'H'
-            at += 1
-        at = put(put(at, b'MSG ', 4), message.subject, message.subject_length)
-        at[0] = c' '
-        at = put(at + 1, subscription.sid, len(subscription.sid))
-        at[0] = c' '
-        at += 1
+            at = put(at, b'H', 1)
+        at = put(put(put(at, b'MSG ', 4), message.subject, message.subject_length), b' ', 1)
+        at = put(put(at, subscription.sid, len(subscription.sid)), b' ', 1)
         if message.reply_length:
-            at = put(at, message.reply, message.reply_length)
-            at[0] = c' '
-            at += 1
+            at = put(put(at, message.reply, message.reply_length), b' ', 1)
         if header:
-            at += write_decimal(at, header)
-            at[0] = c' '
-            at += 1
+            at = put(at + write_decimal(at, header), b' ', 1)
         at += write_decimal(at, size)
         at = put(put(put(at, b'\r\n', 2), body, size), b'\r\n', 2)
         if receiver.flags & TRACED:
             receiver.owner.on_trace('out', b'MSG', message.subject[:message.subject_length])
-        self.owed_apart += at - (receiver.backlog + receiver.backlog_tail)
-        receiver.backlog_tail = at - receiver.backlog
         receiver.out_msgs += 1
         receiver.out_bytes += size
         self.out_msgs += 1
         self.out_bytes += size
-        if not receiver.flags & DIRTY:
-            self.mark_dirty(receiver)
-        if receiver.flags & WANTS_WRITE:
-            self.weigh(receiver, before)
-        if receiver.backlog_tail - receiver.backlog_head > self.fullest_bytes:
-            self.fullest_bytes = receiver.backlog_tail - receiver.backlog_head
+        self.outboxes.end_frame(receiver, at)
+        if backlog_length(receiver) > self.fullest_bytes:
+            self.fullest_bytes = backlog_length(receiver)
             self.fullest = receiver
         return 1
 
     # -- along a route -----------------------------------------------------------------------------------------
 
-    cdef bint _deliver(self, Link publisher, Route *route, Message *message) except -1:
-        """Hand a message to everybody on its route. Returns whether anybody got it."""
+    cdef bint send_along(self, Link publisher, Route *route, Message *message) except -1:
+        """Deliver a message to everybody on its route. Returns whether anybody got it."""
         cdef uint32_t g, k, count, start, queue
         cdef bint delivered = False
         for g in range(route.plain_group_count):
-            if self._deliver_group(publisher, route, &route.groups[g], message):
+            if self._send_to_group(publisher, route, &route.groups[g], message):
                 delivered = True
         g = route.plain_group_count
         for queue in range(route.queue_count):
-            # One member of each queue group, from a random one on; the next if that one does not take it.
+            # One member of each queue group, from a random one on; the next if that one does not get it.
             count = route.queue_ends[queue] - g
             start = self._random(count)
             for k in range(count):
-                if self._deliver_group(publisher, route, &route.groups[g + (start + k) % count], message):
+                if self._send_to_group(publisher, route, &route.groups[g + (start + k) % count], message):
                     delivered = True
                     break
             g = route.queue_ends[queue]
         return delivered
 
-    cdef bint _deliver_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
-        """Write the frame once and give it to every member of the group."""
+    cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
+        """Write the frame once and append it to the outbox of every member of the group."""
         cdef const char *prefix = route.text + group.prefix
         cdef Py_ssize_t prefix_length = group.prefix_length
         cdef Py_ssize_t length, start = -1
@@ -251,12 +216,12 @@ cdef class Deliveries(Outboxes):
             receiver = <Link> subscription.receiver
             if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK):
                 if receiver.flags & SINK:
-                    receiver.take(publisher, subscription, message)
+                    receiver.receive(publisher, subscription, message)
                     delivered = True
                     continue
                 if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
                     continue
-                if self.drops and receiver.flags & CRITICAL:
+                if self.congestion.drops and receiver.flags & CRITICAL:
                     continue
                 if receiver.flags & CONGESTED:
                     self.overran = True
@@ -273,21 +238,21 @@ cdef class Deliveries(Outboxes):
             if receiver.flags & TRACED:
                 self._trace_delivery(receiver, prefix, prefix_length, message)
             if receiver.flags & NO_HEADERS and message.header_length:
-                self._give_without_headers(receiver, prefix + 1, prefix_length - 1, message)
+                self._send_without_headers(receiver, prefix + 1, prefix_length - 1, message)
                 continue
             receiver.out_bytes += message.size
             self.out_bytes += message.size
             if shared:
                 if start < 0:
-                    start = self.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
-                give_span(self, receiver, start, length)
+                    start = self.outboxes.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
+                append_span(self.outboxes, receiver, start, length)
             else:
-                self.give(receiver, prefix, prefix_length, message.rest, message.rest_length)
+                self.outboxes.append(receiver, prefix, prefix_length, message.rest, message.rest_length)
         return delivered
 
-    cdef int _give_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+    cdef int _send_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                                    Message *message) except -1:
-        """For a peer that cannot read headers: the same message with its headers cut off."""
+        """For a peer that cannot read headers: the same message with its headers removed."""
         cdef Py_ssize_t size = message.size - message.header_length
         cdef bytes line = prefix[:prefix_length]
         if message.reply_length:
@@ -295,7 +260,7 @@ cdef class Deliveries(Outboxes):
         line += b'%d\r\n' % size
         receiver.out_bytes += size
         self.out_bytes += size
-        return self.give(receiver, line, len(line), message.payload + message.header_length, size + 2)
+        return self.outboxes.append(receiver, line, len(line), message.payload + message.header_length, size + 2)
 
     cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                              Message *message) except -1:
@@ -305,7 +270,7 @@ cdef class Deliveries(Outboxes):
             receiver.owner.on_trace('out', b'', line)
             receiver.owner.on_trace('out', b'MSG_PAYLOAD', message.payload[:message.size])
         except Exception as error:
-            self.report_bug(receiver, error)
+            self.outboxes.tick.report_bug(receiver, error)
         return 0
 
     cdef uint32_t _random(self, uint32_t below) noexcept:
@@ -315,7 +280,8 @@ cdef class Deliveries(Outboxes):
         self.random_state ^= self.random_state << 17
         return <uint32_t> ((self.random_state >> 32) % below)
 
-    cdef int _end_expired(self) except -1:
+    cdef int end_expired(self) except -1:
+        """End the subscriptions that have reached their maximum, now that no route is being walked."""
         cdef Subscription subscription
         cdef Link receiver
         for subscription in self.expired:
@@ -326,10 +292,6 @@ cdef class Deliveries(Outboxes):
             del receiver.subscriptions[subscription.sid]
         self.expired.clear()
         return 0
-
-    cdef bint owes_much(self) noexcept:
-        """Whether so much was given to receivers in this tick that it had better be written now."""
-        return self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count
 
 
 cdef inline char *put(char *at, const char *text, Py_ssize_t length) noexcept:

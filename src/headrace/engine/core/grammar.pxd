@@ -1,4 +1,4 @@
-# The small pieces of the client protocol's grammar, inlined into the hub.
+# The small pieces of the client protocol's grammar, inlined into the parser.
 #
 # They follow nats-server's parser byte by byte: an error is raised at the first byte that cannot be right.
 
@@ -21,6 +21,15 @@ cdef extern from *:
 cdef struct Token:
     char *start
     Py_ssize_t length
+
+cdef struct PublishArguments:
+    # PUB <subject> [reply] <size>, HPUB <subject> [reply] <header size> <size>
+    Token tokens[4]
+    int count
+    Token subject
+    Token reply                    # its length is 0 if there is none
+    Py_ssize_t header
+    Py_ssize_t size
 
 
 cdef inline bint is_space(char byte) noexcept:
@@ -55,7 +64,7 @@ cdef inline Py_ssize_t parse_size(const char *at, Py_ssize_t length) noexcept:
 
 
 cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
-    """Cut at spaces and tabs. Returns the number of tokens, `most` + 1 if there are more."""
+    """Split at spaces and tabs. Returns the number of tokens, `most` + 1 if there are more."""
     cdef int count = 0
     while True:
         while at < end and is_space(at[0]):
@@ -69,6 +78,46 @@ cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
             at += 1
         tokens[count].length = at - tokens[count].start
         count += 1
+
+
+cdef inline bint split_publish(int operation, char *at, char *end, PublishArguments *arguments) noexcept:
+    """The arguments of a PUB or HPUB; False if they are wrong."""
+    cdef int count, sizes = 2 if operation == HPUB else 1
+    if operation == HMSG:
+        # No client has a reason to send it. nats-server treats it as an empty message to no subject.
+        arguments.tokens[1].start = at
+        arguments.tokens[1].length = 0
+        arguments.subject = arguments.reply = arguments.tokens[1]
+        arguments.count = 0
+        arguments.header = arguments.size = 0
+        return True
+    count = split(at, end, arguments.tokens, 4)
+    if not sizes + 1 <= count <= sizes + 2:
+        return False
+    arguments.count = count
+    arguments.subject = arguments.tokens[0]
+    arguments.reply = arguments.tokens[1]
+    if count == sizes + 1:
+        arguments.reply.length = 0
+    arguments.size = parse_size(arguments.tokens[count - 1].start, arguments.tokens[count - 1].length)
+    arguments.header = 0
+    if operation == HPUB:
+        arguments.header = parse_size(arguments.tokens[count - 2].start, arguments.tokens[count - 2].length)
+    return arguments.size >= 0 and 0 <= arguments.header <= arguments.size
+
+
+cdef inline bint has_usual_form(int operation, const PublishArguments *arguments, const char *payload) noexcept:
+    """Whether what follows the subject is as we would write it in a MSG or HMSG, so that it can be copied."""
+    cdef Py_ssize_t usual = 2
+    cdef int k
+    if operation == HMSG:
+        return True
+    for k in range(1, arguments.count):
+        usual += arguments.tokens[k].length + (k > 1)
+        if k > 1 and (arguments.tokens[k].start - 1)[0] != c' ':
+            return False
+    return payload - arguments.tokens[1].start == usual and (payload - 2)[0] == c'\r' \
+        and not (operation == HPUB and arguments.header == 0)
 
 
 cdef inline bint is_literal_subject(const char *subject, Py_ssize_t length) noexcept:

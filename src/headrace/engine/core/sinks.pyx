@@ -1,6 +1,6 @@
 """Receivers within this process: they subscribe as a client does, and have no socket.
 
-A sink is a Link whose messages are taken where a socket's would be written. While a message is being delivered its
+A sink is a Link that receives its messages where a socket's would be written. While a message is being delivered its
 route is being walked, so nothing may subscribe or publish then. A sink therefore only notes what it got, and acts on
 all of it at the end of the tick, where the hub calls `settle`. That is also what makes it cheap: Python is called
 once per tick and sink, not once per message.
@@ -8,9 +8,13 @@ once per tick and sink, not once per message.
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.core.interest cimport Interest, Subscription
+from headrace.engine.core.hub cimport Hub
+from headrace.engine.core.interest cimport Interest
+from headrace.engine.core.link cimport CONNECTED, SINK, Link
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport Link, Outboxes, CONNECTED, SINK
+from headrace.engine.core.publishers cimport Publishers
+from headrace.engine.core.tick cimport Tick
+from headrace.engine.core.trie cimport Subscription
 from headrace.engine.core.wide_map cimport WideMap
 
 cdef Py_ssize_t MESSAGES_AT_A_TIME = 256
@@ -20,16 +24,18 @@ cdef int ACK_TOKENS = 5              # deliveries, stream sequence, consumer seq
 cdef class Sink(Link):
     """The base: `settle` is called at the end of every tick in which it got something."""
 
-    def __cinit__(self, Outboxes hub not None, Interest interest not None, *_):
+    def __cinit__(self, Hub hub not None, Interest interest not None, *_):
         self.fd = -1
         self.flags = SINK | CONNECTED
         self.hub = hub
+        self.tick = hub.tick
+        self.publishers = hub.publishers
         self.interest = interest
         self.subscriptions = WideMap()
 
     cdef int note(self) except -1:
         if not self.noted:
-            self.hub.deferred.append(self.settle)
+            self.tick.deferred.append(self.settle)
             self.noted = True
         return 0
 
@@ -62,11 +68,11 @@ cdef class InboxMessage:
 cdef class Inbox(Sink):
     """Hands its messages to `receive(messages)` as a list, at the end of the tick."""
 
-    def __init__(self, Outboxes hub, Interest interest, receive):
+    def __init__(self, Hub hub, Interest interest, receive):
         self.owner = receive
         self.messages = []
 
-    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+    cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
         cdef Py_ssize_t header = message.header_length
         self.messages.append(InboxMessage(
             message.subject[:message.subject_length],
@@ -76,7 +82,7 @@ cdef class Inbox(Sink):
             subscription.sid,
             None if publisher is None else publisher.owner))
         if publisher is not None and len(self.messages) % MESSAGES_AT_A_TIME == 0:
-            self.hub.end_turn(publisher)     # every one of them is handled in Python, at the end of this tick
+            self.publishers.end_turn(publisher)     # every one of them is handled in Python, at the end of this tick
         return self.note()
 
     def settle(self):
@@ -93,11 +99,11 @@ cdef class AckInbox(Sink):
     (stream sequence, consumer sequence, deliveries, body, reply). A subject of another form is ignored.
     """
 
-    def __init__(self, Outboxes hub, Interest interest, receive):
+    def __init__(self, Hub hub, Interest interest, receive):
         self.owner = receive
         self.acks = []
 
-    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+    cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
         cdef uint64_t numbers[5]
         cdef const char *end = message.subject + message.subject_length
         cdef const char *at = end

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.store.log cimport Log
@@ -11,6 +12,7 @@ from headrace.engine.store.windows cimport Record, Window
 
 cdef class Cursor(Watcher):
     cdef Hub hub
+    cdef Deliveries deliveries
     cdef Interest interest
     cdef readonly Log log
     cdef object wake

@@ -17,6 +17,7 @@ from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.filters cimport Filter
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
+from headrace.engine.core.link cimport Link, backlog_length
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.store.store cimport NOTHING, TIRED, Watcher
@@ -36,6 +37,7 @@ cdef class Cursor(Watcher):
         if len(ack_prefix) + NUMBERS_SIZE > REPLY_SIZE:
             raise ValueError('the names of the stream and the consumer are too long')
         self.hub = hub
+        self.deliveries = hub.deliveries
         self.interest = interest
         self.log = log
         self.filter = filter
@@ -88,7 +90,7 @@ cdef class Cursor(Watcher):
                 if max_bytes and total + size > max_bytes:
                     self.exceeded = True
                     break
-                if self.hub.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
+                if self.deliveries.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
                     self.unwanted = True
                     break
                 delivered += 1
@@ -99,7 +101,7 @@ cdef class Cursor(Watcher):
                 self.last_delivered = record.seq
                 if self.track:
                     self.pending[record.seq] = (self.delivered_seq, now)
-                if self.hub.fullest_bytes > FULL_OUTBOX:
+                if self.deliveries.fullest_bytes > FULL_OUTBOX:
                     self._look_at_outbox()
                     break
         except (OSError, MemoryError):
@@ -127,13 +129,13 @@ cdef class Cursor(Watcher):
         if max_bytes and size > max_bytes:
             self.exceeded = True
             return size
-        if self.hub.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
+        if self.deliveries.send_to(self.interest, destination, <uint32_t> len(destination), &message) == 0:
             self.unwanted = True
             return size
         self.delivered_seq += 1
         if self.track:
             self.pending[record.seq] = (self.delivered_seq, now)
-        if self.hub.fullest_bytes > FULL_OUTBOX:
+        if self.deliveries.fullest_bytes > FULL_OUTBOX:
             self._look_at_outbox()
         return size
 
@@ -143,10 +145,11 @@ cdef class Cursor(Watcher):
 
     cdef int _look_at_outbox(self) except -1:
         """Try to write a full outbox at once; if the socket does not take it all, wait until it has."""
-        self.hub.flush_link(self.hub.fullest)
-        if self.hub.fullest.backlog_tail - self.hub.fullest.backlog_head > 0:
+        cdef Link receiver = self.deliveries.fullest
+        self.hub.outboxes.flush_link(receiver)
+        if backlog_length(receiver) > 0:
             self.blocked = True
-            self.hub.wait_for(self.hub.fullest, self.wake)
+            receiver.when_drained(self.wake)
         else:
             self._go_on_later()
         return 0
@@ -154,7 +157,7 @@ cdef class Cursor(Watcher):
     cdef int _go_on_later(self) except -1:
         """Others have their turn first."""
         self.blocked = True
-        self.hub.deferred.append(self.wake)
+        self.hub.tick.deferred.append(self.wake)
         self.hub.flush_soon()
         return 0
 

@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.core.hub cimport Hub
+from headrace.engine.core.congestion cimport Congestion
+from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.message_ids cimport MessageIds
@@ -28,6 +29,8 @@ cdef class Answers:
 
 
 cdef class StreamSink(Sink):
+    cdef Deliveries deliveries
+    cdef Congestion congestion
     cdef readonly Log log
     cdef readonly object stream
     cdef public bytes ack_prefix
@@ -47,10 +50,10 @@ cdef class StreamSink(Sink):
 
     cdef int _read_ids(self, uint64_t count) except -1
     cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0
-    cdef int _take(self, Message *message) except -1
+    cdef int _store(self, Message *message) except -1
     cdef int _hand_over(self, Message *message) except -1
     cdef int _forget_failed(self) except -1
-    cdef int _taken(self) except -1
+    cdef int _received(self) except -1
     cdef bint _has_too_much(self) noexcept
     cdef int _add_answer(self, uint64_t seq, const char *reply, uint32_t reply_length,
                          const char *body, uint32_t body_length) except -1

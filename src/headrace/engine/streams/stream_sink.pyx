@@ -1,6 +1,6 @@
 """From a publish to its acknowledgement: the subscriber that appends to a stream's log.
 
-    take      a message of a subject of the stream is appended to the log, and its answer is noted
+    receive   a message of a subject of the stream is appended to the log, and its answer is noted
     settle    at the end of the tick the log hands what was appended to the committer, as one group
     _on_group the group is on disk (or is not): its answers leave
 
@@ -15,16 +15,19 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
+from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.decimals cimport write_decimal
+from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.filters cimport Filter
 from headrace.engine.core.hub cimport Hub
-from headrace.engine.core.interest cimport Interest, Subscription
+from headrace.engine.core.interest cimport Interest
+from headrace.engine.core.link cimport Link
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.message_ids cimport MessageIds, Remembered
-from headrace.engine.core.outboxes cimport Link
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.core.system cimport wall_clock
+from headrace.engine.core.trie cimport Subscription
 from headrace.engine.store.windows cimport Record, Window
 
 cdef enum HeaderKind:
@@ -127,6 +130,8 @@ cdef class StreamSink(Sink):
     """See stream_sink.pyi for what a stream sets and what it is asked."""
 
     def __init__(self, Hub hub, Interest interest, Log log not None, stream):
+        self.deliveries = hub.deliveries
+        self.congestion = hub.congestion
         self.log = log
         self.stream = stream
         self.ack_prefix = b'{"seq":'
@@ -140,14 +145,14 @@ cdef class StreamSink(Sink):
 
     # -- while the route is walked --------------------------------------------------------------------------------
 
-    cdef int take(self, Link publisher, Subscription subscription, Message *message) except -1:
+    cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
         try:
-            return self._take(message)
+            return self._store(message)
         except MemoryError:            # it was not stored; its publisher shall know, and stay
             self.stream.on_no_memory(message.reply[:message.reply_length])
             return self.note()
 
-    cdef int _take(self, Message *message) except -1:
+    cdef int _store(self, Message *message) except -1:
         cdef const char *value = NULL
         cdef Py_ssize_t value_length = 0
         cdef HeaderKind kind = PLAIN
@@ -177,7 +182,7 @@ cdef class StreamSink(Sink):
                     return self._hand_over(message)    # which finds out, too, and answers
                 if seq:
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
-                    return self._taken()
+                    return self._received()
         self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
         if kind == IDENTIFIED:
             self.ids.reserve()                                           # and remembered
@@ -193,16 +198,16 @@ cdef class StreamSink(Sink):
             self.last_msg_id = b''
         if message.reply_length and not self.no_ack:
             self._add_answer(seq, message.reply, message.reply_length, NULL, 0)
-        return self._taken()
+        return self._received()
 
-    cdef int _taken(self) except -1:
+    cdef int _received(self) except -1:
         """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""
         if self._has_too_much():
-            (<Hub> self.hub).overran = True
+            self.deliveries.overran = True
             if not self.full:
                 self.full = True
-                self.hub.full_logs += 1
-                self.hub.deferred.append(self._wait_for_disk)
+                self.congestion.full_logs += 1
+                self.tick.deferred.append(self._wait_for_disk)
         return self.note()
 
     cdef bint _has_too_much(self) noexcept:
@@ -213,18 +218,18 @@ cdef class StreamSink(Sink):
 
     def _let_publishers_go(self, failure):
         if failure is None and self._has_too_much():
-            self.hub.deferred.append(self._wait_for_disk)
-            self.hub.flush_soon()
+            self.tick.deferred.append(self._wait_for_disk)
+            (<Hub> self.hub).flush_soon()
             return
         self.full = False
-        self.hub.full_logs -= 1
-        self.hub.wake_soon()
+        self.congestion.full_logs -= 1
+        (<Hub> self.hub).events.wake_soon()
 
     cdef int _hand_over(self, Message *message) except -1:
         cdef Py_ssize_t header = message.header_length
         self.stream.on_publish(message.subject[:message.subject_length], message.reply[:message.reply_length],
                                message.payload[:header], message.payload[header:message.size])
-        return self._taken()
+        return self._received()
 
     # -- for the stream ---------------------------------------------------------------------------------------------
 
@@ -364,7 +369,7 @@ cdef class StreamSink(Sink):
         self.answer_bytes -= group.used
         if failure is None:
             self._send(group)
-            self.hub.flush_soon()
+            (<Hub> self.hub).flush_soon()
             return
         self._forget_failed()
         while at < group.used:
@@ -372,7 +377,7 @@ cdef class StreamSink(Sink):
             reply = (<char *> (head + 1))[:head.reply_length]
             at += sizeof(Answer) + head.reply_length + head.body_length
             self.stream.on_store_failure(reply, failure)
-        self.hub.flush_soon()
+        (<Hub> self.hub).flush_soon()
 
     cdef int _send(self, Answers group) except -1:
         """Publish the answers of a group that is on disk."""
@@ -401,7 +406,7 @@ cdef class StreamSink(Sink):
             else:
                 message.payload = message.subject + head.reply_length
                 message.size = head.body_length
-            (<Hub> self.hub).send_once(self.interest, &message)
+            self.deliveries.send_once(self.interest, &message)
             at += sizeof(Answer) + head.reply_length + head.body_length
         return 0
 

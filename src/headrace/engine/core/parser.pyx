@@ -1,0 +1,279 @@
+"""From bytes to operations: the client protocol, and what follows from each operation.
+
+The grammar follows nats-server's parser byte by byte: an error is raised at the first byte that cannot be right, and
+arguments are split as its parser splits them (a lone CR inside a line that ends in a bare LF costs its last byte).
+Messages are delivered here; everything else is a line for the owner of the link, which decides.
+
+A link's turn ends after TURN_BYTES of deliveries: with a wide fan-out one buffer of a publisher makes work for many
+milliseconds. So does one that is full of SUB: there the turn ends with the time of the poll.
+"""
+
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memchr, memcmp
+
+from headrace.engine.core.congestion cimport BUDGET
+from headrace.engine.core.deliveries cimport Deliveries
+from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGTHS, NAMES, OK, PING, PONG, PUB, SUB,
+                                           UNFINISHED, UNKNOWN, UNSUB, PublishArguments, Token, has_usual_form,
+                                           is_literal_subject, is_reserved_reply, is_space, parse_size, recognise,
+                                           shorten_spaces, split_publish, starts_with)
+from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, CONNECTED, NO_HEADERS, NO_RESPONDERS, PAUSED, PEDANTIC,
+                                        PONGED, TRACED, VERBOSE, Link)
+from headrace.engine.core.message cimport Message
+from headrace.engine.core.outboxes cimport Outboxes, owe_much
+from headrace.engine.core.publishers cimport Publishers
+from headrace.engine.core.routes cimport Route
+from headrace.engine.core.system cimport monotonic
+from headrace.engine.core.tick cimport Tick
+from headrace.engine.core.trie cimport Subscription
+
+cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
+cdef uint64_t LINES_AT_A_TIME = 64             # SUB and the like, between two looks at the clock
+
+
+@cython.final
+cdef class Parser:
+    def __cinit__(self, Tick tick not None, Deliveries deliveries not None, Outboxes outboxes not None,
+                  Publishers publishers not None):
+        self.tick = tick
+        self.deliveries = deliveries
+        self.outboxes = outboxes
+        self.publishers = publishers
+
+    cdef char *parse(self, Link link, char *at, char *end) except NULL:
+        """Carry out the complete operations. Returns where the first incomplete one starts."""
+        cdef char *after
+        self.turn_ends = self.deliveries.out_bytes + TURN_BYTES
+        while at < end and not link.flags & (CLOSED | PAUSED):
+            if link.skipping:
+                after = <char *> memchr(at, c'\n', end - at)
+                if after == NULL:
+                    return end
+                at = after + 1
+                self._short(link, link.skipping)
+                continue
+            after = self._operation(link, at, end)
+            if after == at:
+                break
+            at = after
+        return at
+
+    cdef char *_operation(self, Link link, char *at, char *end) except NULL:
+        """Carry out the operation at `at` and return where it ends; `at` itself if it is not complete."""
+        cdef int operation
+        cdef char *argument
+        cdef char *argument_end
+        cdef char *newline
+        if link.flags & AWAITING_AUTH and at[0] != c'C' and at[0] != c'c':
+            link.owner.on_early_operation()
+            if link.flags & (CLOSED | AWAITING_AUTH):
+                return end
+        if end - at > 4 and memcmp(at, b'PUB ', 4) == 0:
+            operation = PUB
+            argument = at + 4
+        else:
+            operation = recognise(at, end)
+            if operation == UNFINISHED:
+                return at
+            if operation == UNKNOWN:
+                self._violation(link, 'parse', at[:min(end - at, 32)])
+                return end
+            argument = at + NAME_LENGTHS[operation]
+            if operation == PING or operation == PONG or operation == OK:
+                link.skipping = operation
+                return argument
+            if argument == end:
+                return at
+            if not is_space(argument[0]) and operation != CONNECT and operation != INFO:
+                self._violation(link, 'parse', at[:min(end - at, 32)])
+                return end
+        while argument < end and is_space(argument[0]):
+            argument += 1
+        if argument - at > NAME_LENGTHS[operation] + 1:
+            # One space is enough: an unfinished line must not grow past its limit by leading spaces.
+            return shorten_spaces(at, argument, NAME_LENGTHS[operation])
+        if argument == end:
+            return at
+        # The first byte of the argument is never the end of the line: so nats-server reads it.
+        newline = <char *> memchr(argument + 1, c'\n', end - argument - 1)
+        if newline == NULL:
+            if end - argument > self.control_line_limit + 1:
+                self._violation(link, 'control_line', NAMES[operation])
+                return end
+            return at
+        argument_end = newline
+        if newline - 1 > argument and (newline - 1)[0] == c'\r':
+            argument_end -= 1
+        elif memchr(argument + 1, c'\r', newline - argument - 1) != NULL:
+            argument_end -= 1
+        if argument_end - argument > self.control_line_limit:
+            self._violation(link, 'control_line', NAMES[operation])
+            return end
+        if operation == PUB or operation == HPUB or operation == HMSG:
+            return self._publish_frame(link, operation, at, argument, argument_end, newline + 1, end)
+        self._line(link, operation, argument, argument_end)
+        return newline + 1
+
+    cdef int _short(self, Link link, int operation) except -1:
+        """PING, PONG and +OK: whatever is between the name and the end of the line means nothing."""
+        link.skipping = 0
+        if link.flags & TRACED:
+            link.owner.on_trace('in', NAMES[operation], b'')
+        if operation == PING:
+            self.outboxes.append(link, b'PONG\r\n', 6, NULL, 0)
+            if link.flags & CONNECTED and not link.flags & PONGED:
+                link.flags |= PONGED
+                link.owner.on_first_ping()
+        elif operation == PONG:
+            link.owner.on_pong()
+        return 0
+
+    cdef int _line(self, Link link, int operation, char *argument, char *argument_end) except -1:
+        """The operations that are one line; the owner decides them."""
+        cdef bytes line = argument[:argument_end - argument]
+        cdef list tokens
+        if link.flags & TRACED:
+            link.owner.on_trace('in', NAMES[operation], line)
+        if operation == CONNECT:
+            link.owner.on_connect(line)
+        elif operation == SUB:
+            tokens = split_line(line)
+            if len(tokens) == 2:
+                link.owner.on_subscribe(tokens[0], None, tokens[1])
+            elif len(tokens) == 3:
+                link.owner.on_subscribe(tokens[0], tokens[1], tokens[2])
+            else:
+                self._violation(link, 'arguments', b'SUB ' + line)
+        elif operation == UNSUB:
+            tokens = split_line(line)
+            if len(tokens) == 1:
+                link.owner.on_unsubscribe(tokens[0], -1)
+            elif len(tokens) == 2:
+                link.owner.on_unsubscribe(tokens[0], parse_size(tokens[1], len(tokens[1])))
+            else:
+                self._violation(link, 'arguments', b'UNSUB ' + line)
+        elif operation == INFO:
+            link.owner.on_info(line)
+        else:
+            self._violation(link, 'peer_error', line)
+        self.lines += 1
+        if self.lines % LINES_AT_A_TIME == 0 and monotonic() > self.tick.ends:
+            self.publishers.end_turn(link)
+        return 0
+
+    # -- publishing ---------------------------------------------------------------------------------------------
+
+    cdef char *_publish_frame(self, Link link, int operation, char *at, char *argument, char *argument_end,
+                              char *payload, char *end) except NULL:
+        """A PUB or HPUB, and the payload after it. Returns where it ends; `at` itself if it is not complete."""
+        cdef PublishArguments arguments
+        cdef Token none
+        cdef Message message
+        cdef Py_ssize_t size
+        cdef char *frame_end
+        if operation == HPUB and link.flags & NO_HEADERS:
+            self._violation(link, 'headers', argument[:argument_end - argument])
+            return end
+        if not split_publish(operation, argument, argument_end, &arguments):
+            self._violation(link, 'arguments', argument[:argument_end - argument])
+            return end
+        size = arguments.size
+        if size > self.max_payload:
+            self._violation(link, 'payload', b'%d vs %d' % (size, self.max_payload))
+            return end
+        if end - payload > size and payload[size] != c'\r' or end - payload > size + 1 and payload[size + 1] != c'\n':
+            self._violation(link, 'parse', at[:min(end - at, 32)])
+            return end
+        frame_end = payload + size + 2
+        if frame_end > end:
+            if frame_end - at > self.longest_in_buffer:
+                link.frame_total = frame_end - at
+            return at
+        if link.flags & TRACED:
+            link.owner.on_trace('in', NAMES[operation], argument[:argument_end - argument])
+            link.owner.on_trace('in', b'MSG_PAYLOAD', payload[:size])
+        if link.flags & PEDANTIC and operation != HMSG \
+                and not is_literal_subject(arguments.subject.start, arguments.subject.length):
+            self._violation(link, 'publish_subject', arguments.subject.start[:arguments.subject.length])
+        message.subject = arguments.subject.start
+        message.subject_length = <uint32_t> arguments.subject.length
+        message.reply = arguments.reply.start
+        message.reply_length = <uint32_t> arguments.reply.length
+        message.header_length = arguments.header
+        message.size = size
+        message.payload = payload
+        if has_usual_form(operation, &arguments, payload):
+            message.rest = arguments.tokens[1].start
+            message.rest_length = frame_end - message.rest
+        else:
+            none.start = NULL
+            none.length = 0
+            message.rest = self.deliveries.write_rest(
+                arguments.reply, arguments.tokens[arguments.count - 2] if arguments.header else none,
+                arguments.tokens[arguments.count - 1], payload, size, &message.rest_length)
+        self._publish(link, &message)
+        return frame_end
+
+    cdef int _publish(self, Link link, Message *message) except -1:
+        cdef Deliveries deliveries = self.deliveries
+        cdef Route *route
+        cdef char first
+        link.in_msgs += 1
+        link.in_bytes += message.size
+        self.in_msgs += 1
+        self.in_bytes += message.size
+        first = message.subject[0] if message.subject_length else 0
+        if first == c'_' and starts_with(message.subject, message.subject_length, b'_GR_.', 5) \
+                or first == c'$' and starts_with(message.subject, message.subject_length, b'$NRG.', 5):
+            return self._violation(link, 'reserved_subject', message.subject[:message.subject_length])
+        if message.reply_length and is_reserved_reply(message.reply, message.reply_length):
+            return self._violation(link, 'reserved_reply', message.reply[:message.reply_length])
+        if link.flags & VERBOSE:
+            self.outboxes.append(link, b'+OK\r\n', 5, NULL, 0)
+        route = link.interest.lookup(message.subject, message.subject_length)
+        if route.target_count + route.queue_count == 0 or not deliveries.send_along(link, route, message):
+            if message.reply_length and link.flags & NO_RESPONDERS:
+                self._answer_no_responders(link, message)
+            return 0
+        if deliveries.expired:
+            deliveries.end_expired()
+        if owe_much(self.outboxes):
+            self.outboxes.flush_all()
+            if self.publishers.congestion.fair_total > BUDGET:
+                deliveries.overran = True
+        if deliveries.met_critical:
+            deliveries.met_critical = False
+            self.publishers.stall(link, message.size)
+        if deliveries.overran:
+            deliveries.overran = False
+            self.publishers.overran(link)
+        elif deliveries.out_bytes > self.turn_ends:
+            self.publishers.pause(link)
+        return 0
+
+    cdef int _answer_no_responders(self, Link link, Message *message) except -1:
+        """Answer a request that nobody subscribes to at once: status 503 on its own reply subject."""
+        cdef Route *route = link.interest.lookup(message.reply, message.reply_length)
+        cdef Subscription subscription
+        cdef bytes subject, headers, line
+        cdef uint32_t k
+        for k in range(route.target_count):
+            subscription = <Subscription> route.targets[k]
+            if subscription.receiver == <void *> link:
+                subject = message.subject[:message.subject_length]
+                headers = b'NATS/1.0 503\r\nNats-Subject: ' + subject + b'\r\n\r\n'
+                line = b'HMSG %b %b %d %d\r\n%b\r\n' % (message.reply[:message.reply_length], subscription.sid,
+                                                      len(headers), len(headers), headers)
+                return self.outboxes.append(link, line, len(line), NULL, 0)
+        return 0
+
+    cdef int _violation(self, Link link, object kind, bytes detail) except -1:
+        link.owner.on_violation(kind, detail)
+        return 0
+
+
+cdef list split_line(bytes line):
+    """The tokens of a SUB or UNSUB line; a CR or LF that got into it separates too."""
+    line = line.replace(b'\r', b' ').replace(b'\n', b' ').replace(b'\t', b' ')
+    return [token for token in line.split(b' ') if token]
