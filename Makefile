@@ -17,8 +17,9 @@ CYTHON_FLOOR := 90
 # The tests of what is compiled.
 COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py) \
 	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py)
-# Two tests at a time, all of one file one after another: most of their time they wait for servers.
-TOGETHER := -n 2 --dist loadfile
+# Two tests at a time, all of one file one after another: most of their time they wait for servers. The order is
+# that of tests/conftest.py, and not by the number of tests in a file: those with few take longest.
+TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

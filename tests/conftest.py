@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,33 @@ from tests import sanitizers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
+
+
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+
+SPARK = ("tests/spark/", "tests/bench/test_report.py")
+"""What uses the one Spark session of its process."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: else one of two processes has nothing to do at the end."""
-    items.sort(key=lambda item: not {"spark", "demo"} & set(item.path.parts))
+    """What takes longest comes first: otherwise one of two processes has nothing to do at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith((*SPARK, "tests/demo/")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """With `--dist loadfile`, all that needs Spark counts as one file: a second Java would be work."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+
+    return OneSpark(config, log)
 
 
 @pytest.fixture(autouse=sanitizers.WATCHED in os.environ)
@@ -35,7 +58,6 @@ def spark() -> Iterator[SparkSession]:
 
     settings = {
         "spark.sql.shuffle.partitions": "1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # It is a server of Spark Connect as well, on a port of its own: see tests/spark/test_connect.py.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",

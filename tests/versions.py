@@ -26,7 +26,7 @@ SMOKE = (
     *("tests/spark/test_batch_read.py", "tests/spark/test_stream_read.py", "tests/spark/test_pushdown.py"),
     *("tests/spark/test_sink.py", "tests/spark/test_land.py", "tests/spark/test_connect.py"),
 )
-TOGETHER = ("-n", "2", "--dist", "loadfile")
+TOGETHER = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def run(*command: str | Path, **variables: str) -> int:

@@ -1,6 +1,0 @@
-"""`python -m headrace.cli` is the same as `headrace`."""
-
-from headrace.cli import main
-
-if __name__ == "__main__":
-    main()
