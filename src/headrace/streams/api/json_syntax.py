@@ -1,7 +1,7 @@
-"""Says what is wrong with a text that is no JSON, and where, in the words that nats-server answers with.
+"""Says what is wrong with invalid JSON, and where, in the words of nats-server's errors.
 
-Only asked after a real parser has refused the text, so it may be slow; it reads every byte once and keeps
-a list of the brackets that are open, not a call stack, so that deep nesting cannot exhaust one.
+Only used after a real parser has refused the text, so it may be slow; it reads every byte once and keeps a
+list of open brackets instead of recursing, so that deep nesting cannot overflow the stack.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DIGITS = b"0123456789"
 SHORT_ESCAPES = b'bfnrt\\/"'
 HEXADECIMAL = b"0123456789abcdefABCDEF"
 PLAIN_TEXT = re.compile(rb'[^"\\\x00-\x1f]*')
-MAX_STEPS = 60_000  # who sends a longer text is told less: the server has others to serve
+MAX_STEPS = 60_000  # a longer text gets a shorter error: the server has other clients to serve
 TOO_LONG = "invalid character in a long request"
 END_OF_TEXT = "unexpected EOF"
 
@@ -30,7 +30,7 @@ class _Reader:
         self.steps = 0
 
     def peek(self) -> int:
-        """The byte at hand; raises the end of the text, or of our patience."""
+        """The current byte; raises a fault at the end of the text, or after too many steps."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise _Fault(TOO_LONG)
@@ -144,7 +144,7 @@ class _Reader:
                 return
 
     def close(self, open_brackets: list[int]) -> bool:
-        """After a value: close what ends here. Whether another value must follow."""
+        """After a value: close what ends here. Returns whether another value must follow."""
         while open_brackets:
             in_object = open_brackets[-1] == ord("{")
             byte = self.skip_space()
@@ -160,7 +160,7 @@ class _Reader:
 
 
 def explain(text: bytes) -> str:
-    """What is wrong with the text; an empty string if nothing is."""
+    """What is wrong with the text; an empty string if it is valid."""
     reader = _Reader(text)
     try:
         while reader.offset < len(text):

@@ -37,9 +37,9 @@ def check_rollup(rollup: str, config: StreamConfig, *, is_sourced: bool) -> None
 
 
 def messages_to_roll_up(log: Log, subject: bytes, *, keep: int) -> list[int]:
-    """The sequences of a subject's messages but the last `keep`, those that are not on disk yet included.
+    """The sequences of a subject's messages except the last `keep`, including those that are not on disk yet.
 
-    A message can be published on a subject with a wildcard in it; its rollup then means all that it matches.
+    A message can be published on a subject with a wildcard; its rollup then applies to all that match.
     """
     wanted = Filter((subject,))
     seq, last = log.first_seq, log.last_seq

@@ -1,6 +1,4 @@
-"""Storing a message that passed its checks, and everything that follows from it.
-
-Rollup, expiry, republishing.
+"""Stores a message that passed its checks, and does what follows from it: rollup, expiry, republishing.
 
 Nothing here answers the publisher: `store` returns the sequence or raises the ApiError.
 """
@@ -50,7 +48,7 @@ class Writer:
         self._republisher = Republisher(wanted, stream.name, stream.account.client) if wanted else None
 
     def attach(self, usage: StreamUsage, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
-        """What there is room for, and who wants to know of each stored message."""
+        """The parts that check for room, and that are informed of each stored message."""
         self._usage = usage
         self._lifetimes = lifetimes
         self._scheduler = scheduler
@@ -60,7 +58,7 @@ class Writer:
             self._republisher.publish(self._log.committed_seq)
 
     def store(self, publication: Publication) -> int:
-        """The message's sequence. Raises ApiError if the stream does not take it."""
+        """Returns the message's sequence. Raises ApiError if the stream does not accept it."""
         self.check_room(publication)
         publication.ttl = read_ttl(publication.headers)
         publication.headers, publication.ttl = raise_to_marker(
@@ -81,7 +79,7 @@ class Writer:
         return seq
 
     def check_room(self, publication: Publication) -> None:
-        """Raises ApiError if the server's memory or disk is used up, or what the account may use of it."""
+        """Raises ApiError if the server or the account has no memory or disk space left."""
         if self._usage is None:
             return
         if self._usage.is_full:
@@ -111,7 +109,7 @@ class Writer:
         self._sink.last_msg_id = publication.msg_id
 
     def _roll_up(self, publication: Publication, *, keep: int) -> None:
-        """Remove what the message replaces, and the schedule that it ends."""
+        """Remove the messages that it replaces, and the schedule that it ends."""
         if not is_permitted(self._stream.config):
             return
         removed = 0
