@@ -8,7 +8,7 @@ import bcrypt
 
 from headrace.config.options import Options, is_bcrypt
 
-MAX_BCRYPT_PASSWORD_BYTES = 72  # what bcrypt looks at; nats-server refuses longer ones too
+MAX_BCRYPT_PASSWORD_BYTES = 72  # bcrypt ignores the rest; nats-server refuses longer ones, too
 
 
 class Authenticator:
@@ -36,18 +36,18 @@ class Authenticator:
         if self._token:
             return "" if matches(self._token, token) else None
         if self._username:
-            # Both are compared, so that the time does not tell which of them was wrong.
+            # Both are compared, so that the time does not reveal which of them was wrong.
             known = hmac.compare_digest(self._username.encode(), user.encode())
             return user if matches(self._password, password) and known else None
         return None
 
     def admits_without_connect(self) -> bool:
-        """Whether `no_auth_user` stands for peers whose first operation is not CONNECT."""
+        """Whether peers whose first operation is not CONNECT are `no_auth_user`."""
         return self._users is not None and self.no_auth_user in self._users
 
 
 def matches(secret: str, given: str) -> bool:
-    """Compare without telling by the time taken how much was right. The secret may be a bcrypt hash."""
+    """Compare in constant time. The secret may be a bcrypt hash."""
     if not is_bcrypt(secret):
         return hmac.compare_digest(secret.encode(), given.encode(errors="surrogatepass"))
     password = given.encode(errors="surrogatepass")

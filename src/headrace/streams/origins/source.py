@@ -82,7 +82,7 @@ class Source:
         return first_to_read(origin, self._first_wanted(origin, was_read=position is not None))
 
     def _first_wanted(self, origin: Stream, *, was_read: bool) -> int:
-        """As configured; if the stream has removed messages, from the time of its last one instead of the beginning."""
+        """As configured; a stream without its early messages starts at the time of its last one."""
         config, log = self.config, self._intake.log
         if config.opt_start_seq:
             return config.opt_start_seq
