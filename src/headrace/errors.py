@@ -1,4 +1,4 @@
-"""Exception families: the class says whose fault it was, the attributes carry what the boundary needs.
+"""Exception families: the class says whose fault it was, the attributes are what the boundary needs.
 
 A plain bug stays a plain Python exception; it is caught, logged and answered only at the edge of a room.
 """
@@ -7,7 +7,7 @@ A plain bug stays a plain Python exception; it is caught, logged and answered on
 class HeadraceError(Exception):
     """The base of every error that this package raises on purpose.
 
-    `hint` is one line for the human: what to do next.
+    `hint` is one line for the user: what to do next.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -17,7 +17,7 @@ class HeadraceError(Exception):
 
 
 class ProtocolError(HeadraceError):
-    """The peer's fault. What it is told, and whether its connection ends, is in broker/violations.py."""
+    """The peer's fault. Its error text, and whether its connection is closed, is in broker/violations.py."""
 
 
 class UsageError(HeadraceError):

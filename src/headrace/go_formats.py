@@ -1,6 +1,6 @@
 """Times and strings as Go writes them: clients, logs and monitoring pages show both.
 
-Durations are in config/durations.py, what a stream makes of times in streams/formats.py.
+Durations are in config/durations.py, the times of the JetStream API in streams/formats.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ESCAPES = {
 def format_time(nanoseconds: int) -> str:
     """RFC 3339 in UTC, down to the nanosecond, without trailing zeros: `2026-11-15T20:38:06.13572158Z`.
 
-    Times that have no year of four digits become the first or the last one that has.
+    A time outside of the years with four digits becomes the first or the last one of those.
     """
     nanoseconds = min(max(nanoseconds, FIRST_TIME), LAST_TIME)
     seconds, fraction = divmod(nanoseconds, NANOSECONDS)
@@ -38,12 +38,12 @@ def format_time(nanoseconds: int) -> str:
 
 
 def format_fraction(nanoseconds: int) -> str:
-    """Of a second, with the dot; empty if there is none."""
+    """The fraction of a second, with the dot; empty if it is 0."""
     return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
 
 
 def quote(text: str | bytes) -> str:
-    """A string literal, as %q shows it. Nothing in it ends the line, whoever the text comes from.
+    """A string literal, as %q prints it. It is always one line, whatever the text is.
 
     A byte that is not UTF-8 is a lone surrogate in a string (`surrogateescape`).
     """

@@ -3,12 +3,12 @@
     [71234] 2026/11/15 20:08:35.123456 [INF] Server is ready
     [71234] [INF] Server is ready                                  with logtime off
 
-Logging must never block the server: whoever started it may never read its stderr. So a line is only put into
-a queue here, and a thread of its own writes what is queued, many lines with one system call. The queue is
+Logging must never block the server: the process that started it may never read its stderr. So a line is only
+put into a queue here, and a background thread writes the queue, many lines with one system call. The queue is
 bounded in bytes. When it is full, lines are dropped and counted, and the count is reported as soon as there
 is room again.
 
-A line is one line: control characters in a text, which may come from a peer, are shown as escapes. Callers
+Control characters in a text, which may come from a peer, are escaped, so a text is always one line. Callers
 keep secrets out of texts.
 """
 
@@ -37,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class _Output:
-    """Where lines go from a given place in the queue on: a descriptor, and whether it is ours to close."""
+    """The output of the following lines in the queue: a descriptor, and whether to close it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class _Output:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What a configuration says of its log."""
+    """The log options of a configuration."""
 
     path: str = ""  # empty: stderr
     debug: bool = False
@@ -119,9 +119,9 @@ class Logger:
             self._put("TRC", text)
 
     def fatal(self, text: str) -> None:
-        """Logs the reason why the server cannot go on, and flushes.
+        """Logs why the server cannot continue, and flushes.
 
-        Ending the process is the caller's part.
+        The caller must end the process.
         """
         self._put("FTL", text)
         self.flush()
@@ -141,21 +141,21 @@ class Logger:
         self.info("File log re-opened")
 
     def flush(self, timeout: float = CLOSE_TIMEOUT_SECONDS) -> bool:
-        """Waits until all lines so far are written, but not longer than `timeout`; says whether they are."""
+        """Waits until all lines so far are written, at most `timeout` seconds; returns whether they are."""
         with self._ready:
             if self._thread is None:
                 return True  # there was no line yet
             return self._ready.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def close(self, timeout: float = CLOSE_TIMEOUT_SECONDS) -> None:
-        """Flushes and stops. Lines that come later are dropped."""
+        """Flushes and stops. Later lines are dropped."""
         self.flush(timeout)
         with self._ready:
             self._closed = True
             thread = self._thread
             self._ready.notify_all()
         if thread is not None:
-            thread.join(timeout)  # if nobody reads our stderr it stays where it is, and ends with the process
+            thread.join(timeout)  # if nobody reads our stderr it stays blocked, and ends with the process
             return
         for output in self._queue:
             if isinstance(output, _Output):
@@ -172,7 +172,8 @@ class Logger:
             self._queue.append(line)
             self._queued_bytes += len(line)
             if self._thread is None:
-                # Not before the first line, so that a program may fork between making its log and using it.
+                # Not before the first line, so that a program may fork between creating its logger and using
+                # it.
                 self._thread = threading.Thread(target=self._write_forever, name="headrace-log", daemon=True)
                 self._thread.start()
             self._ready.notify_all()
@@ -281,7 +282,7 @@ Log = Logger
 
 
 class _Stamp:
-    """The time as it stands in a line. The part down to the second is made once a second."""
+    """The time in a line. The part down to the second is formatted once a second."""
 
     def __init__(self, utc: bool) -> None:
         self._split = time.gmtime if utc else time.localtime

@@ -1,7 +1,7 @@
-"""The files by which others find a running server: its process id, and the ports that it uses.
+"""Files for other programs to find a running server: its process id, and its ports.
 
-Only files that this server has written are ever removed: a second server that fails to start must leave
-those of the first alone.
+Only files that this server has written are ever removed: a second server that fails to start must not remove
+those of the first.
 """
 
 from __future__ import annotations

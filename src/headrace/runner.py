@@ -1,4 +1,4 @@
-"""Runs a server in an event loop of its own: uvloop where it is installed, asyncio's otherwise."""
+"""Runs a server in its own event loop: uvloop if it is installed, asyncio's otherwise."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def run_server(
         return 0
 
     raise_limit()
-    # What was imported stays for good: keep the collector from walking it again and again.
+    # Imported modules stay for good: keep the garbage collector from scanning them again and again.
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
 
 
 def describe_bug(context: dict[str, Any]) -> str:
-    """What the event loop says about an exception that nobody caught, with its traceback."""
+    """The event loop's report of an uncaught exception, with its traceback."""
     error = context.get("exception")
     text = "".join(traceback.format_exception(error)) if error is not None else ""
     return f"{context['message']}: {text}"

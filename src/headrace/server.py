@@ -2,7 +2,7 @@
 
 server = Server(Options(port=-1), logger)
 await server.start()          # listening from here on
-await server.serve()          # until stop(), a signal, or the end of a lame duck's time
+await server.serve()          # until stop(), a signal, or the end of lame duck mode
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Server:
         return join_address(self.options.host, self.broker.port)
 
     async def start(self) -> None:
-        """Raises UsageError if an address cannot be had; then nothing is left running."""
+        """Raises UsageError if an address cannot be used; then nothing is left running."""
         logger, options = self.logger, self.options
         logger.info("Starting nats-server")
         logger.info(f"  Version:  {NATS_VERSION} (headrace {__version__})")
@@ -63,7 +63,8 @@ class Server:
             logger.info(f"Using configuration file: {options.config_path} ({options.config_digest})")
         if options.has_plaintext_password:
             logger.warn("Plaintext passwords detected, use bcrypt")
-        # First of all: if this port is taken, the storage directory is most likely in use, too, and hides it.
+        # First of all: if this port is taken, the storage directory is most likely in use, too, which is less
+        # clear.
         self.broker.reserve_address()
         try:
             if options.http_port:
@@ -83,7 +84,7 @@ class Server:
 
     async def _start_jetstream(self) -> None:
         """Recover what is stored, before the first client can ask for it."""
-        from headrace.streams.jetstream import JetStream  # a server without streams starts without them
+        from headrace.streams.jetstream import JetStream  # a server without streams does not load them
 
         logger, started = self.logger, time.monotonic()
         logger.info("Starting JetStream")
@@ -119,7 +120,7 @@ class Server:
         self._stopped.set()
 
     def enter_lame_duck(self) -> None:
-        """Take no new clients, ask the others to leave, close those that stay, then stop."""
+        """Accept no new clients, ask the others to leave, close those that stay, then stop."""
         if self._lame_duck is None:
             self.logger.info("Entering lame duck mode, stop accepting new clients")
             self._lame_duck = asyncio.get_running_loop().create_task(self._drain())
@@ -145,7 +146,7 @@ class Server:
         self.logger.info(f"Reloaded server configuration ({plan.options.config_digest})")
 
     def _running_options(self) -> Options:
-        """The options with the ports that are really in use: a reload may not change those."""
+        """The options with the actual ports, which a reload may not change."""
         http_port = self.monitor.port if self.monitor else self.options.http_port
         return msgspec.structs.replace(self.options, port=self.broker.port, http_port=http_port)
 
@@ -204,7 +205,7 @@ class Server:
 
 
 def describe_jetstream(options: Options) -> list[str]:
-    """The lines at the start that scripts may look for, as nats-server has them."""
+    """The lines of nats-server at the start, which scripts may look for."""
     return [
         "---------------- JETSTREAM ----------------",
         *(["  Strict:          true"] if options.jetstream_strict else []),
@@ -218,7 +219,7 @@ def describe_jetstream(options: Options) -> list[str]:
 
 
 def log_settings(options: Options) -> LogSettings:
-    """The options that the log takes."""
+    """The options of the log."""
     return LogSettings(
         path=options.log_file,
         debug=options.debug,

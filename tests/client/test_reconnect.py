@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -39,8 +40,9 @@ class Mortal:
         return self._stack.enter_context(running_server(self._kind, self._config, ["-p", port]))
 
     def freeze(self) -> None:
-        """From now on it acknowledges nothing."""
+        """From now on it acknowledges nothing: all of its threads have stopped when this returns."""
         self._server.process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._server.process.pid, os.WUNTRACED)
 
     def kill(self) -> None:
         self._server.process.kill()

@@ -1,1 +1,1 @@
-"""Who may do what."""
+"""Who may connect: users, passwords, tokens."""

@@ -9,7 +9,7 @@ import msgspec
 
 from headrace.config.options import GLOBAL_ACCOUNT, Options, is_bcrypt
 
-MAX_BCRYPT_PASSWORD_BYTES = 72  # what bcrypt looks at; nats-server refuses longer ones too
+MAX_BCRYPT_PASSWORD_BYTES = 72  # bcrypt ignores the rest; nats-server refuses longer ones, too
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Authenticator:
         if self._token:
             return ANONYMOUS if matches(self._token, token) else None
         if self._username:
-            # Both are compared, so that the time does not tell which of them was wrong.
+            # Both are compared, so that the time does not reveal which of them was wrong.
             known = hmac.compare_digest(self._username.encode(), user.encode())
             return Identity(user) if matches(self._password, password) and known else None
         return None
@@ -80,7 +80,7 @@ class Authenticator:
 
 
 def matches(secret: str, given: str) -> bool:
-    """Compare without telling by the time taken how much was right. The secret may be a bcrypt hash."""
+    """Compare in constant time. The secret may be a bcrypt hash."""
     if not is_bcrypt(secret):
         return hmac.compare_digest(secret.encode(), given.encode(errors="surrogatepass"))
     password = given.encode(errors="surrogatepass")

@@ -1,7 +1,7 @@
 """Measure any NATS server: workloads, the load generator around the compiled loop, alternating rounds,
 reports.
 
-Read in this order: `addresses` and `wire` (frames and connections), `jetstream` (its API), `generator` and
+Read in this order: `wire` (frames and connections), `jetstream` (its API), `generator` and
 `processes` (one run of the compiled loop), `servers` (a server process and what it costs), `workloads` (what
 is measured).
 

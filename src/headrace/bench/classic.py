@@ -6,7 +6,7 @@
       min 112,233 | avg 112,233 | max 112,233 | stddev 0 msgs
      Sub stats: ...
 
-A MB is 1024 * 1024 bytes, as in nats-bench. What nats-bench does not report comes after it.
+A MB is 1024 * 1024 bytes, as in nats-bench. Figures that nats-bench does not have follow at the end.
 """
 
 from __future__ import annotations

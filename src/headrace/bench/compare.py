@@ -1,7 +1,7 @@
 """The same workloads against several servers, in alternating rounds.
 
 Every run gets a fresh server process, so that peak memory belongs to that run alone. The order is A B, B A,
-A B, ...: whatever drifts on the machine (heat, other tenants) meets all servers alike. The first server is
+A B, ...: whatever drifts on the machine (heat, other tenants) affects all servers alike. The first server is
 the reference.
 """
 
@@ -21,14 +21,14 @@ from headrace.bench.workloads import Experiment, Sample, Workload
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: a workload, the ratio to the reference that is aimed at, and limits."""
+    """A row of the table: a workload, the target ratio to the reference, and limits."""
 
     key: str
     name: str
     workload: Workload | Experiment
     target: float | None = None
     peak_rss_limit_mb: float | None = None
-    value_limit: float | None = None  # the most that the value may be, whatever the reference does
+    value_limit: float | None = None  # the highest value allowed, whatever the reference has
     # Of the reference alone: a configuration, and how much of the work it does if it is far slower.
     reference_config: str = ""
     reference_share: float = 1.0
@@ -41,14 +41,12 @@ class Measurement:
     sample: Sample
     server_cpu_seconds: float | None  # None: it was not started here
     server_peak_rss_bytes: int | None
-    others_cpu_share: (
-        float | None
-    )  # cores that neither the server nor the generator used, but somebody else did
+    others_cpu_share: float | None  # cores that other processes used
 
 
 @dataclass
 class Result:
-    """All rounds of one row, by server name. `error` is why it was given up, if it was."""
+    """All rounds of one row, by server name. `error` is why the row failed, if it did."""
 
     row: Row
     measurements: dict[str, list[Measurement]] = field(default_factory=dict)
@@ -61,7 +59,7 @@ class Result:
         return self.summary(server).median / self.summary(reference).median
 
     def reaches_target(self, server: str, reference: str) -> bool:
-        """Also true where nothing is aimed at."""
+        """Also true if there is no target."""
         ratio, target = self.ratio(server, reference), self.row.target
         if target is None:
             return True
@@ -77,7 +75,7 @@ Progress = Callable[[Row, int, Server], object]
 
 
 def compare(rows: Sequence[Row], servers: Sequence[Server], rounds: int, progress: Progress) -> list[Result]:
-    """Measure every row; one that fails is given up with its reason, and the others still run."""
+    """Measure every row; one that fails is reported, and the others still run."""
     return [_measure_row(row, servers, rounds, progress) for row in rows]
 
 
@@ -107,7 +105,7 @@ def _measure(row: Row, server: Server, is_reference: bool) -> Measurement:
 
 
 def measure(workload: Workload | Experiment, server: Server) -> Measurement:
-    """Start the server, run the workload once, note what it cost the server, stop it."""
+    """Start the server, run the workload once, record what it cost the server, stop it."""
     if isinstance(workload, Experiment):
         found = workload.conduct(server)
         return Measurement(found.sample, found.server_cpu_seconds, found.server_peak_rss_bytes, None)
@@ -119,7 +117,7 @@ def measure(workload: Workload | Experiment, server: Server) -> Measurement:
 
 
 def observe(workload: Workload, process: Process, on_progress: ShareDone | None = None) -> Measurement:
-    """Run the workload once against a running server, and note what it cost the server."""
+    """Run the workload once against a running server, and record what it cost the server."""
     with workload.prepared(process.address, on_progress) as ready:
         server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
         all_before, started = busy_seconds(), time.perf_counter()
@@ -134,5 +132,5 @@ def observe(workload: Workload, process: Process, on_progress: ShareDone | None 
 
 
 def _our_cpu_seconds() -> float:
-    """Ours, and that of the generator's processes that have ended."""
+    """That of this process, and of the generator's processes that have ended."""
     return sum(os.times()[:4])

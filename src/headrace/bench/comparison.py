@@ -1,4 +1,4 @@
-"""What `headrace bench compare` and `make bench` do: measure the rows, print the table, keep the rounds."""
+"""For `headrace bench compare` and `make bench`: measure the rows, print the table, save the rounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.bench.tables import as_json, markdown_table, notes, text_table
 def show_comparison(
     rows: Sequence[Row], servers: Sequence[Server], rounds: int, *, markdown: bool, json_file: str | None
 ) -> int:
-    """Prints the result; the exit code is 1 if a row failed. Raises BenchError if a server is not there."""
+    """Prints the result; the exit code is 1 if a row failed. Raises BenchError if a server does not run."""
     if json_file:
         check_can_write(json_file)
     allow_many_files()

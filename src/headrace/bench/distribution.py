@@ -1,7 +1,7 @@
 """Percentiles from the engine's log-linear histogram: exact counts, values within 1/128.
 
 A percentile is the nearest rank: the lowest value such that at least this share of all values is not above
-it. Nothing is interpolated, so p99.99 of a thousand values is simply the highest.
+it. Nothing is interpolated, so p99.99 of a thousand values is the highest one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Distribution:
         """In microseconds. Raises ValueError if there are no values."""
         if not self.counts:
             raise ValueError("no values, so no percentile")
-        # The product may be a hair above a whole number, and the next rank would be wrong.
+        # The product may be slightly above a whole number, and the next rank would be wrong.
         rank = max(1, math.ceil(round(self.count * percent / 100, 6)))
         seen = 0
         for bound, count in zip(self.bounds_us, self.counts, strict=True):
@@ -47,7 +47,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Slice:
-    """What was sent (or to be sent) in one stretch of the run."""
+    """What was sent (or was due) in one interval of the run."""
 
     number: int
     start_seconds: float

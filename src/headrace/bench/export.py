@@ -1,4 +1,4 @@
-"""A run for other programs: the classic CSV, and JSON with everything."""
+"""A run for other programs: the CSV of nats-bench, and JSON with everything."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def client_rows(run: Finished) -> list[dict[str, Any]]:
 
 
 def check_can_write(path: str) -> None:
-    """Before the run: a long one must not end with its figures lost to a typing mistake. Raises BenchError.
+    """Before the run: a typo must not lose the figures of a long one. Raises BenchError.
 
-    Nothing is made or emptied: if the run fails, an older file is still there.
+    Nothing is created or truncated: if the run fails, an older file is still there.
     """
     target = Path(path)
     if target.is_dir():
@@ -132,6 +132,6 @@ def as_json(run: Finished) -> dict[str, Any]:
 
 
 def rss_per_connection(run: Finished) -> float | None:
-    """Bytes; None if the workload is another, or nobody knows the server's memory."""
+    """Bytes; None for other workloads, or if the server's memory is unknown."""
     value = run.measurement.sample.value
     return None if run.job.connections is None or math.isnan(value) else value * 1000

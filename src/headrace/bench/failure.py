@@ -1,4 +1,4 @@
-"""What a run that cannot be believed raises."""
+"""The error of a run without valid figures."""
 
 from headrace.errors import HeadraceError
 

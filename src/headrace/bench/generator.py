@@ -1,8 +1,8 @@
-"""One run of the compiled load loop, with the checks that make its figures believable.
+"""One run of the compiled load loop, with the checks that make its figures valid.
 
-The generator's thread is pinned to the last core while it runs, so that a server started before keeps at
-least one core to itself and both never fight for one. How busy that core was is part of every sample: a
-share near 1 says that the generator, not the server, may have been the limit.
+The generator's thread is pinned to the last core while it runs, so that a server started before has at least
+one core to itself. How busy that core was is part of every sample: a share near 1 means that the generator,
+not the server, may have been the limit.
 """
 
 import os
@@ -19,7 +19,7 @@ STALL_SECONDS = 10.0
 RECEIVERS = ("subscriber", "requester")
 
 Progress = Callable[[float], object]
-"""Told from time to time which share of a run is done."""
+"""Called from time to time with the share of a run that is done."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Client:
 
     @property
     def seconds(self) -> float:
-        """From first to last; since the run began if everything came at once."""
+        """From first to last; since the run began if everything arrived at once."""
         return self.ended - self.started if self.ended > self.started else self.ended
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run of the compiled loop ended, as it says; it can be sent from one process to another."""
+    """The outcome of a run of the compiled loop; it can be sent from one process to another."""
 
     status: str
     culprit: int
@@ -78,8 +78,8 @@ def run_load(
 ) -> Run:
     """Run a load whose publishers send `sent` messages of `payload_size` in all, and check what arrived.
 
-    `shared`: the subscribers are a queue group. Raises BenchError if a connection broke, nothing moved any
-    more, or a count is off by even one message.
+    `shared`: the subscribers are a queue group. Raises BenchError if a connection broke, the run
+    stalled, or a count is off by even one message.
     """
     return judge([drive(load, on_progress)], sent, payload_size, shared=shared)
 
@@ -96,7 +96,7 @@ def drive(load: Load, on_progress: Progress | None = None, core: int | None = No
 
 
 def judge(outcomes: Sequence[Outcome], sent: int, payload_size: int, *, shared: bool = False) -> Run:
-    """What the processes of one run did together, or BenchError."""
+    """The merged outcomes of the processes of one run. Raises BenchError."""
     rows = [row for outcome in outcomes for row in outcome.clients]
     expected = _expected(rows, sent, shared)
     for outcome in outcomes:
@@ -108,14 +108,14 @@ def judge(outcomes: Sequence[Outcome], sent: int, payload_size: int, *, shared: 
         Client(role, messages, payload_bytes, max(started - began, 0) / 1e9, max(ended - began, 0) / 1e9)
         for role, messages, payload_bytes, _, started, ended in rows
     ]
-    # Deliveries end the clock where there are any; the publishers' closing PINGs do where nobody listens.
+    # The last delivery stops the clock; without subscribers, the publishers' closing PINGs do.
     receivers = [client for client in clients if client.role in RECEIVERS]
     seconds = max(client.ended for client in receivers or clients)
     return Run(seconds, max(outcome.cpu_share for outcome in outcomes), clients)
 
 
 def _share_done(load: Load, to_send: int) -> float:
-    """Of what is to be received, or, where nobody listens, of what is to be sent."""
+    """Of the messages to be received or, without subscribers, to be sent."""
     clients = load.clients
     expected = load.expected
     if expected:

@@ -1,4 +1,4 @@
-"""As much of the JetStream API as a benchmark needs: streams and consumers come, are asked about, go."""
+"""The part of the JetStream API that a benchmark needs: create, inspect and delete streams and consumers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from headrace.bench.failure import BenchError
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.client.addresses import Address
 
-ANSWER_SECONDS = 60.0  # a stream of gigabytes takes its time to go
+ANSWER_SECONDS = 60.0  # deleting a stream of gigabytes takes a while
 SETTLE_SECONDS = 60.0
 POLL_SECONDS = 0.002
 STREAM_NOT_FOUND = 10059
 
 
 class ApiRefusal(BenchError):
-    """An error answer of the server, with the number that says which."""
+    """An error response of the server, with its number."""
 
     def __init__(self, text: str, err_code: int) -> None:
         super().__init__(text)
@@ -31,7 +31,7 @@ class ApiRefusal(BenchError):
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """What a stream holds: `first` and `last` are sequences, `existed` that somebody else has made it."""
+    """What a stream has: `first` and `last` are sequences, `existed` means that it was not created here."""
 
     name: str
     messages: int
@@ -41,14 +41,14 @@ class StreamFacts:
 
 
 class Api:
-    """One connection for requests, one at a time; every answer is awaited."""
+    """One connection for requests, one at a time."""
 
     def __init__(self, connection: socket.socket, inbox: bytes, address: Address) -> None:
         self._connection, self._inbox, self._address = connection, inbox, address
         self._lines: IO[bytes] = connection.makefile("rb")
 
     def request(self, subject: str, content: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer. Raises ApiRefusal for an error, BenchError if there is none at all."""
+        """The response. Raises ApiRefusal for an error, BenchError if there is none."""
         body = b"" if content is None else json.dumps(content).encode()
         self._connection.settimeout(ANSWER_SECONDS)
         frame = b"PUB $JS.API.%b %b %d\r\n%b\r\n" % (subject.encode(), self._inbox, len(body), body)
@@ -119,7 +119,7 @@ def stream_facts(api: Api, name: str) -> StreamFacts | None:
 def stream_for_run(
     address: Address, name: str, subject: str, storage: str, *, keep: bool = False
 ) -> Iterator[tuple[Api, StreamFacts]]:
-    """The stream of that name, made if there is none; only one that was made here is deleted afterwards."""
+    """The stream of that name, created if there is none, and then deleted afterwards."""
     with open_api(address) as api:
         facts = stream_facts(api, name) or _create(api, name, subject, storage)
         try:
@@ -144,7 +144,7 @@ def delete_consumer(api: Api, stream: str, name: str) -> None:
 
 
 def await_acknowledged(api: Api, stream: str, name: str, messages: int) -> None:
-    """Until the server has dealt with all acknowledgements. Raises BenchError if it does not."""
+    """Wait until the server has processed all acknowledgements. Raises BenchError if it does not."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         info = api.request(f"CONSUMER.INFO.{stream}.{name}")
@@ -168,7 +168,7 @@ def _create(api: Api, name: str, subject: str, storage: str) -> StreamFacts:
 
 
 def _delete(address: Address, name: str) -> None:
-    """On a connection of its own: that of the run may have broken. A server that is gone has no stream."""
+    """On a new connection: that of the run may be broken. If the server is gone, so is the stream."""
     try:
         with open_api(address) as api:
             api.request(f"STREAM.DELETE.{name}")

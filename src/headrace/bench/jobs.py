@@ -1,7 +1,7 @@
-"""From the flags of `headrace bench` to a job: defaults, presets, and what does not go together.
+"""From the flags of `headrace bench` to a job: defaults, presets, and flags that cannot be combined.
 
-`DEFAULTS` is the table of what each workload takes. A flag that a workload would ignore is refused: a figure
-must not look as if it had been measured with it.
+`DEFAULTS` is the table of flags by workload. A flag that a workload would ignore is refused: a figure must
+not look as if it had been measured with it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRESET_SHAPE = ("num_pubs", "num_subs", "msg_size")  # with others, the publishe
 
 
 def make_job(workload: str, given: Mapping[str, Any], preset: str = "") -> Job:
-    """`given` holds the flags that were given, by name. Raises UsageError."""
+    """`given` are the flags that were given, by name. Raises UsageError."""
     defaults = DEFAULTS[workload]
     for name in given:
         if name not in defaults:
@@ -180,7 +180,7 @@ _BUILDERS: dict[str, Callable[[Mapping[str, Any]], Workload]] = {
     "stream-consume": _stream_consume,
 }
 
-# What tells two runs apart that have the same clients, messages and size.
+# How runs with the same clients, messages and size may differ.
 _VARIANTS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "request": lambda values: [f"{values['in_flight']:,} in flight"],
     "subjects": lambda values: [

@@ -1,4 +1,4 @@
-"""Where a benchmark ran: without this a figure means nothing."""
+"""The machine that a benchmark ran on, without which a figure means nothing."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from headrace import __version__
 
 
 def describe_machine() -> dict[str, str]:
-    """Date, processor, cores, memory, kernel and Python, as they are shown above a table and kept in JSON."""
+    """Date, processor, cores, memory, kernel and Python, as shown above a table and saved in JSON."""
     memory_kilobytes = int(_first(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo") or 0)
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -25,7 +25,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """The same for saved runs, with a short `machine` that is equal exactly where runs can be compared."""
+    """The same for saved runs, with a short `machine` that is equal if runs can be compared."""
     facts: dict[str, Any] = {
         "cpu": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo") or platform.machine(),
         "cores": os.cpu_count() or 1,
@@ -42,7 +42,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def filesystem_of(path: str) -> str:
-    """The kind of the file system that holds a path: on `tmpfs` nothing is ever synced to a disk."""
+    """The type of the file system of a path: on `tmpfs` nothing is ever synced to a disk."""
     best, kind = "", "an unknown file system"
     for line in _read("/proc/mounts").splitlines():
         _, place, name, *_ = line.split()

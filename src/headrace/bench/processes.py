@@ -1,7 +1,7 @@
-"""A load that is spread over several processes, for servers that one core of clients cannot busy.
+"""A load that is spread over several processes, for servers that one core of clients cannot keep busy.
 
-Every process opens its connections, says that it is ready and waits, so that no message is sent before all
-subscriptions stand. They share the machine's monotonic clock, so their times can be compared.
+Every process opens its connections, reports that it is ready and waits, so that no message is sent before all
+subscriptions exist. They share the machine's monotonic clock, so their times can be compared.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _work(pipe: Connection, prepare: Prepare, core: int) -> None:
     except BenchError as error:
         pipe.send(("failed", str(error)))
     except (EOFError, OSError, KeyboardInterrupt):
-        pass  # the parent has gone, or is being interrupted too, and tells why
+        pass  # the parent is gone, or is being interrupted, too, and reports why
 
 
 def _collect(pipes: list[Connection], on_progress: Progress | None) -> list[Outcome]:
@@ -80,7 +80,7 @@ def _receive(pipe: Connection) -> tuple[str, Any]:
 
 
 def _core(number: int) -> int:
-    """From the last core downwards; the first is left to the server where there is more than one."""
+    """From the last core downwards; the first is left to the server if there are several."""
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     usable = cores[:-1] or cores
     return usable[number % len(usable)]

@@ -62,7 +62,7 @@ class Rounds:
 
 
 def _columns() -> int:
-    """How many a line may have: one less than the terminal, in whose last column the cursor would wrap."""
+    """The width of a line: one less than the terminal, in whose last column the cursor would wrap."""
     return shutil.get_terminal_size().columns - 1
 
 

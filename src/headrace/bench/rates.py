@@ -1,4 +1,4 @@
-"""The rates of a run as the classic benchmark computes them: per client, per side, and of both together.
+"""The rates of a run as nats-bench computes them: per client, per side, and of both together.
 
 A side's time runs from the first activity of any of its clients to the last; the rate of a client is that of
 its own time. The deviation is that of the whole population, not an estimate from a sample.
@@ -53,7 +53,7 @@ def rate_together(clients: Sequence[Client]) -> Rate:
     if not active:
         return Rate(0, 0, 0.0)
     ended = max(client.ended for client in active)
-    # A client that got everything in one read has no time of its own: it counts from the start of the run.
+    # A client that received everything in one read has no duration: it counts from the start of the run.
     started = min(client.started if client.ended > client.started else 0.0 for client in active)
     return Rate(
         sum(client.messages for client in active),

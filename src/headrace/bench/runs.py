@@ -1,4 +1,4 @@
-"""One `headrace bench`: a job, a server, what came out of it."""
+"""One `headrace bench`: a job, a server, and the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTED_ROLES = ("publisher", "subscriber", "requester")
 
 @dataclass(frozen=True)
 class Job:
-    """A workload, and the flags that made it, which the reports and the saved runs name again."""
+    """A workload, and its flags, which reports and saved runs include."""
 
     name: str
     workload: Workload
@@ -33,7 +33,7 @@ class Job:
     msg_size: int
     preset: str = ""
     connections: int | None = None
-    variant: str = ""  # what else tells two runs of a workload apart
+    variant: str = ""  # how else runs of a workload may differ
 
     def describe(self) -> str:
         if self.connections is not None:
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that can be believed: every message that was to arrive has arrived."""
+    """A valid run: every expected message has arrived."""
 
     run_id: str
     started: datetime
@@ -63,12 +63,12 @@ class Finished:
 
     @property
     def total(self) -> Rate:
-        """Sent and received together: the figure that the classic benchmark puts first."""
+        """Sent and received together: the first figure of nats-bench."""
         return rate_together([client for client in self.clients if client.role in COUNTED_ROLES])
 
 
 def run_job(job: Job, server: Server, on_progress: Progress | None = None) -> Finished:
-    """Run it once. Raises BenchError with one line that says why the run is worth nothing."""
+    """Run it once. Raises BenchError with one line that says why the run failed."""
     version = server.version()
     started = datetime.now(UTC)
     with running(server, streams=job.workload.needs_streams) as process:
@@ -83,7 +83,7 @@ def run_job(job: Job, server: Server, on_progress: Progress | None = None) -> Fi
 
 
 def first_that_answers(addresses: Sequence[Address], pid: int | None) -> Server:
-    """The servers are tried in this order. Raises BenchError with what the first said if none answers."""
+    """The servers are tried in this order. Raises BenchError with the error of the first if none answers."""
     reason: BenchError | None = None
     for address in addresses:
         try:

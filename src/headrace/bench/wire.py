@@ -1,5 +1,4 @@
-"""The client's side of the NATS protocol, as far as a benchmark needs it: frames, blocks of frames,
-connections.
+"""The client side of the NATS protocol that a benchmark needs: frames, blocks of frames, connections.
 
 Connections are opened in batches (connect all, write all, then read all) because a run with 10,000 of them
 would otherwise wait for 10,000 round trips.
@@ -33,7 +32,7 @@ CONNECT = {
 
 
 def connect_frame(address: Address) -> bytes:
-    """CONNECT, with the credentials that the address has."""
+    """CONNECT, with the credentials of the address."""
     return b"CONNECT %b\r\n" % json.dumps(CONNECT | address.credentials).encode()
 
 
@@ -46,7 +45,7 @@ def subscribe_frame(subject: bytes, queue: bytes = b"", number: int = 1) -> byte
 
 
 def block_of(frame: bytes) -> bytes:
-    """As many whole copies of a frame as fit one large write, and at least one."""
+    """As many copies of a frame as fit into one large write, and at least one."""
     return frame * max(1, BLOCK_BYTES // len(frame))
 
 
@@ -54,8 +53,7 @@ def block_of(frame: bytes) -> bytes:
 def open_connections(
     address: Address, greetings: Sequence[bytes], on_progress: Callable[[float], object] | None = None
 ) -> Iterator[list[socket.socket]]:
-    """One connection per greeting (SUB lines, or nothing), each through CONNECT and PING/PONG when this
-    yields.
+    """One connection per greeting (SUB lines, or nothing), each after CONNECT and PING/PONG.
 
     They are closed with a reset, so that thousands of them leave no sockets in TIME_WAIT for the next round.
     """
@@ -88,7 +86,7 @@ def _connect(address: Address, sockets: list[socket.socket]) -> socket.socket:
 
 
 def _await_pong(connection: socket.socket, received: bytes = b"") -> None:
-    """Read to the end of a line with the PONG in or before it: nats-server sends its second INFO after it."""
+    """Read to the end of the line with PONG, or a later one: nats-server sends its second INFO after it."""
     for _ in itertools.repeat(None, HANDSHAKE_BYTES_MAX):
         piece = connection.recv(4096)
         received += piece
@@ -103,7 +101,7 @@ def _await_pong(connection: socket.socket, received: bytes = b"") -> None:
 
 
 def greet(address: Address) -> dict[str, Any]:
-    """What the server says in its INFO, after a whole handshake. Raises BenchError with what to do."""
+    """The server's INFO, after a complete handshake. Raises BenchError with what to do."""
     try:
         with socket.create_connection((address.host, address.port), HANDSHAKE_TIMEOUT_SECONDS) as connection:
             with connection.makefile("rb") as lines:

@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """The entry point. It imports here so that the drop-in, which is in this package too, does not."""
+    """The entry point. It imports here, so that the drop-in, which is in this package, too, does not."""
     from headrace.cli.command import run_and_exit
 
     run_and_exit()

@@ -1,4 +1,4 @@
-"""What the commands that talk to a server take alike: where it is, subjects, headers, data.
+"""Options and arguments that several commands share: the server, subjects, headers, data.
 
 Everything is checked here, before a connection is made, so that a typo is reported at once.
 """
@@ -28,7 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Which servers to try, in this order, and who we are to them."""
+    """Which servers to try, in this order, and with which credentials."""
 
     servers: tuple[str, ...]
     user: str | None = None
@@ -36,11 +36,11 @@ class Target:
     token: str | None = None
 
     def __repr__(self) -> str:
-        return "Target(...)"  # a URL may hold a password, too
+        return "Target(...)"  # a URL may contain a password, too
 
 
 def check_subject(subject: str, *, wildcards: bool) -> str:
-    """The subject, or UsageError with what is wrong with it."""
+    """The subject. Raises UsageError if it is not valid."""
     if not subject:
         raise UsageError("the subject is empty")
     if _BLANK.search(subject) or "\0" in subject:
@@ -135,7 +135,7 @@ def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def read_data(data: str | None, path: str | None) -> bytes:
-    """The payload: the argument, the file, or what is piped in (`-`, or no argument at all)."""
+    """The payload: the argument, the file, or stdin (`-`, or no argument at all)."""
     if path is not None:
         if data is not None:
             raise click.UsageError("use either DATA or --file, not both")
@@ -150,7 +150,7 @@ def read_data(data: str | None, path: str | None) -> bytes:
 
 
 def _stdin_is_piped() -> bool:
-    """A pipe or a file. Not just "no terminal": a program started without a stdin must not be waited for."""
+    """Whether stdin is a pipe or a file. "Not a terminal" is not enough: there may be no stdin."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):
@@ -159,7 +159,7 @@ def _stdin_is_piped() -> bool:
 
 
 def connection_options(command: Command) -> Command:
-    """Adds --server, --user, --password and --token, and hands them on as `target: Target`."""
+    """Adds --server, --user, --password and --token, and passes them on as `target: Target`."""
     from functools import wraps
 
     @wraps(command)

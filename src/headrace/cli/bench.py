@@ -3,8 +3,8 @@
     headrace bench [WORKLOAD] [OPTIONS]     one run (this file)
     headrace bench compare A B ...          several servers in alternating rounds
 
-The group hands everything that does not start with the name of a command to `run`, which has no name of its
-own. click takes an option such as `-np`, a single dash and two letters, as nats-bench spells it.
+The group passes everything that does not start with the name of a command to `run`, which has no name. click
+accepts an option such as `-np`, a single dash and two letters, as in nats-bench.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def run(
 def server_to_measure(
     urls: str | None, start: str | None, pid: int | None, config_file: str | None = None
 ) -> Any:
-    """Raises UsageError for what cannot be meant, BenchError if no server answers."""
+    """Raises UsageError for wrong options, BenchError if no server answers."""
     from headrace.bench.runs import first_that_answers
     from headrace.bench.servers import find_server, is_url
     from headrace.client.addresses import parse_servers
@@ -253,5 +253,5 @@ def server_to_measure(
     server = find_server(start)
     if config_file is None:
         return server
-    # Another configuration is another server to whoever compares: its name is in every report.
+    # With another configuration it counts as another server, so its name is in every report.
     return replace(server, name=f"{server.name} ({Path(config_file).name})", config_file=config_file)

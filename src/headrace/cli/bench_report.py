@@ -1,4 +1,4 @@
-"""`headrace bench report`: what saved runs say, as a page and a table. Spark does the arithmetic."""
+"""`headrace bench report`: saved runs as a page and a table. Spark does the arithmetic."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Examples:
 
 
 SETTINGS = {
-    # Saved runs are small: more tasks would only be more waiting.
+    # Saved runs are small: more tasks would only take longer.
     "spark.sql.shuffle.partitions": "1",
-    # It is over before Java's second compiler could pay off: this halves the CPU time (56 s to 24 s).
+    # It ends before Java's second compiler could pay off: this halves the CPU time (56 s to 24 s).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
@@ -46,7 +46,7 @@ SETTINGS = {
 def report(directory: Path, out: Path | None, master: str | None, compare_machines: bool) -> None:
     """Read the runs saved by `headrace bench --save DIR`, and write a page with charts and tables.
 
-    It compares runs of one machine only, the one that ran last, and says how many others were left out.
+    It compares runs of one machine only, the most recent one, and prints how many others were left out.
     """
     from headrace.bench.report.samples import find_runs
 
@@ -66,10 +66,10 @@ def report(directory: Path, out: Path | None, master: str | None, compare_machin
 
 @contextmanager
 def _session(master: str | None) -> Iterator[SparkSession]:
-    """Spark for as long as it is needed. Ctrl-C ends all at once: Java goes when this process does.
+    """A Spark session. Ctrl-C ends everything at once: Java exits when this process does.
 
-    PySpark's own handler would ask Java to cancel what runs, in the middle of another question to it, and
-    print both conversations. What fails after Ctrl-C fails because of it, and is not worth a word.
+    PySpark's own handler would ask Java to cancel its jobs, in the middle of another call, and print the
+    errors of both. Errors after Ctrl-C are its consequences, and not printed.
     """
     from headrace.spark.session import spark_session
 

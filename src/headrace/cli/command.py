@@ -1,9 +1,9 @@
 """The `headrace` command: its help, its subcommands, and the edge where every error becomes one line.
 
-Start-up time matters to whoever types the command, so the modules of subcommands import only click at their
-top, and the rest (nats-py, the engine, uvloop) when they run.
+Start-up time matters on the command line, so the modules of subcommands import only click at the top, and
+the rest (nats-py, the engine, uvloop) when they run.
 
-Exit codes: 0 done; 1 it did not work; 2 the command line is wrong; 130 interrupted before it was done.
+Exit codes: 0 done; 1 failed; 2 wrong command line; 130 interrupted before it was done.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        give_up_stdout()  # whoever read our output has had enough, as in `headrace sub x | head -1`
+        give_up_stdout()  # the reader of our output has exited, as in `headrace sub x | head -1`
         return 0
     except Exception as error:
         if os.environ.get("HEADRACE_TRACEBACK"):

@@ -1,4 +1,4 @@
-"""A server of our own for a command: started on loopback, and stopped when the command ends."""
+"""A server that a command starts on loopback, and stops when it ends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ POLL_SECONDS = 0.02
 
 @contextmanager
 def embedded_server(store: str, port: int = -1) -> Iterator[str]:
-    """The URL of a server that keeps its streams under `store`. Raises UsageError if it does not start.
+    """The URL of a server that stores its streams under `store`. Raises UsageError if it does not start.
 
-    It is a process of its own, so that Ctrl-C lets the command end first, and a crash of one is not that of
-    the other.
+    It is a separate process, so that Ctrl-C lets the command end first, and a crash of one does not end the
+    other.
     """
     try:
         Path(store).mkdir(parents=True, exist_ok=True)

@@ -24,10 +24,10 @@ TOO_BUSY = "a Python process took too long to start on this busy machine; restar
 def follow(
     started: Mapping[str, StreamingQuery], start_again: Callable[[str], StreamingQuery]
 ) -> dict[str, Progress]:
-    """Report until all queries have ended, one has failed, or Ctrl-C; then none of them runs any more.
+    """Report until all queries have ended, one has failed, or Ctrl-C; then stop the others.
 
-    One that failed only because the machine was busy (see `spark/start.py`) is started again. Returns how far
-    each of them came. Raises what ended the one that failed.
+    A query that failed only because the machine was busy (see `spark/start.py`) is restarted. Returns the
+    progress of each. Raises the error of a failed one.
     """
     from headrace.spark.progress import Meter
 
@@ -75,7 +75,7 @@ class Reports:
 
 
 class Restarts:
-    """Which queries to start again: those that came too late, unless they do so time after time."""
+    """Which queries to restart: those that came too late, unless that happens repeatedly."""
 
     def __init__(self) -> None:
         self._fruitless: dict[tuple[Meter, int], int] = {}
@@ -92,7 +92,7 @@ class Restarts:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, instead of raising in the middle of a question to Java."""
+    """An event that Ctrl-C or SIGTERM sets, instead of raising in the middle of a call to Java."""
     event = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)

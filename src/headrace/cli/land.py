@@ -93,7 +93,7 @@ def land(
     first = int(start) if start.isascii() and start.isdecimal() else start
     if first == 0 or (isinstance(first, str) and first not in ("earliest", "latest")):
         raise click.UsageError("--start must be earliest, latest or a sequence of at least 1")
-    with connected(target) as client:  # what can be wrong is better told before Spark starts
+    with connected(target) as client:  # report errors before Spark starts
         end = client.stream_info(stream).last_seq + 1
     if isinstance(first, int) and first > end:
         raise click.UsageError(f"{stream} ends at {end - 1}: --start can be at most {end}, or latest")

@@ -1,6 +1,6 @@
 """How a received message is written to stdout.
 
-[1] greet.anna: Hello               for people; headers follow, indented
+[1] greet.anna: Hello               by default; headers follow, indented
 {"subject": "greet.anna", ...}      --json: one object per line
 Hello                               --raw: the payload, byte for byte
 """
@@ -23,7 +23,7 @@ SHOWN_BINARY_BYTES = 32
 INDENT = "\n    "
 
 Format = Callable[[int, "Msg"], bytes]
-"""From the number of a message, starting with 1, and the message to what is written."""
+"""From the number of a message, starting with 1, and the message to its output."""
 
 
 def choose_format(*, raw: bool, as_json: bool, headers_only: bool) -> Format:

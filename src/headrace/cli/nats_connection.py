@@ -1,11 +1,11 @@
-"""A connection to any NATS server, by nats-py, for the commands; and its errors in words that help.
+"""A connection to any NATS server with nats-py, for the commands, with helpful error messages.
 
     async with connect(target) as connection:
         await connection.client.publish(...)
 
-`explain` is the one place that knows nats-py's families of errors. nats-py reports trouble in three ways: it
-raises, it calls back, or it logs. Before the connection stands, the callback counts the servers that failed
-and, when none is left, raises through nats-py (it would try a dead server for minutes). Later, a lost
+`explain` is the one place that knows nats-py's families of errors. nats-py reports errors in three ways: it
+raises, it calls back, or it logs. Before it is connected, the callback counts the servers that failed and,
+when none is left, raises through nats-py (which would try a dead server for minutes). Later, a lost
 connection is reported to the user, and nats-py reconnects.
 """
 
@@ -37,15 +37,15 @@ Result = TypeVar("Result")
 
 
 class ConnectionFailedError(HeadraceError):
-    """The server cannot be reached, or will not have us."""
+    """The server cannot be reached, or refuses us."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM while something was awaited. Not a failure: the user asked for it."""
+    """Ctrl-C or SIGTERM during an await. Not a failure: the user asked for it."""
 
 
 class InterruptibleClient:
-    """A client, and what can end the wait for it: an interrupt, or the connection's end."""
+    """A client whose calls can be ended by an interrupt, or by the end of the connection."""
 
     def __init__(self, target: Target) -> None:
         self.client = Client()
@@ -60,7 +60,7 @@ class InterruptibleClient:
 
     @property
     def address(self) -> str:
-        """`host:port` of the server in use; a URL may hold a password, this does not."""
+        """`host:port` of the server in use, without the password that a URL may contain."""
         url = self.client.connected_url
         return address_of(url.geturl()) if url else address_of(self._target.servers[0])
 
@@ -91,7 +91,7 @@ class InterruptibleClient:
 
     async def close(self) -> None:
         self._leaving = True
-        with contextlib.suppress(Exception):  # the work is done; nothing said here would help
+        with contextlib.suppress(Exception):  # the work is done; an error message would not help
             await self.client.close()
 
     async def wait_for(self, awaitable: Awaitable[Result], seconds: float | None = None) -> Result:
@@ -128,7 +128,7 @@ class InterruptibleClient:
         await self.client.publish(subject, payload, reply, headers)
 
     async def flush(self, seconds: float = 10.0) -> None:
-        """Wait until the server has seen everything; raises ConnectionFailedError if it has not."""
+        """Wait until the server has received everything; raises ConnectionFailedError if it has not."""
         try:
             await self.wait_for(self.client.flush(max(1, int(seconds))), seconds)
             # An -ERR that came before the PONG is handled by a task of nats-py.
@@ -264,8 +264,8 @@ def explain(error: BaseException, address: str) -> HeadraceError:
     return ConnectionFailedError(f"{address}: {type(error).__name__}: {text}")
 
 
-def told_dropped(connection: InterruptibleClient) -> str:
-    """What to add to a count of messages when some of them were dropped on the way."""
+def describe_dropped(connection: InterruptibleClient) -> str:
+    """A note about messages that were dropped on the way, to follow a count."""
     count = connection.dropped_messages
     return f", {plural(count, 'message')} dropped" if count else ""
 

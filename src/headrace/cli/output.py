@@ -1,4 +1,4 @@
-"""What the user sees: results go to stdout, everything said about them goes to stderr, one line each."""
+"""Output: results go to stdout, everything about them to stderr, one line each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def say(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes: what a peer sends must not steer the user's terminal.
+    """The text with control characters escaped: messages must not control the user's terminal.
 
     Tabs and line ends stay.
     """
@@ -34,7 +34,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def give_up_stdout() -> None:
-    """After a broken pipe: let what is still buffered go nowhere, instead of failing again at exit."""
+    """After a broken pipe: discard buffered output, instead of failing again at exit."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

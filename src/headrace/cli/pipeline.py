@@ -1,4 +1,4 @@
-"""`headrace pipeline`: run what a YAML file describes, or only look whether it would run."""
+"""`headrace pipeline`: run the pipeline in a YAML file, or only check it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONSOLE_ROWS = 20
 
 
 def server_override(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The URLs, or none: then those of the file."""
+    """The URLs; if there are none, those in the file are used."""
     return () if value is None else split_servers(ctx, param, value)
 
 
@@ -93,7 +93,7 @@ def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> 
         options = source_options(target)
         with spark_for_command(f"headrace pipeline {found.name}", master or found.master, settings) as spark:
             views = build_views(spark, found, options)
-            with connected(target) as client:  # not before all that can be wrong with the file was seen
+            with connected(target) as client:  # not before the whole file was checked
                 for name in make_streams(client, found):
                     say(f"created the stream {name}")
                 for warning in check_sinks(client, found):
@@ -107,7 +107,7 @@ def run(file: Path, once: bool, master: str | None, server: tuple[str, ...]) -> 
 
 @contextmanager
 def _server(found: Pipeline, given: tuple[str, ...]) -> Iterator[Target]:
-    """Where the streams are, unless it is given; a server of our own is stopped at the end."""
+    """The URLs of the servers: given, from the file, or of a server that is started and stopped here."""
     from headrace.cli.embedded import embedded_server
 
     spec = found.server
@@ -129,5 +129,5 @@ def _show(name: str, rows: DataFrame) -> None:
 
     shown = rows.limit(CONSOLE_ROWS)
     lines = list(lines_of_table(shown))
-    if len(lines) > 2:  # a head and a rule are always there
+    if len(lines) > 2:  # there is always a header and a rule
         click.echo("\n".join([f"{name}:", *lines, ""]))

@@ -69,7 +69,7 @@ async def publish(
     count: int,
     interval: float,
 ) -> int:
-    """The exit code: 0 when the server has taken all messages, 130 when interrupted before."""
+    """The exit code: 0 if the server has received all messages, 130 if interrupted before."""
     import asyncio
 
     from headrace.cli.nats_connection import Interrupted, connect

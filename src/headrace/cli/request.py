@@ -1,4 +1,4 @@
-"""`headrace request`: send a request and print the answers."""
+"""`headrace request`: send a request and print the replies."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def ask(
     replies: int,
     form: Format,
 ) -> int:
-    """The exit code: 0 when the answers that were asked for came. Raises HeadraceError if not."""
+    """The exit code: 0 if all expected replies arrived. Raises HeadraceError if not."""
     import asyncio
 
     from headrace.cli.nats_connection import Interrupted, connect
@@ -122,5 +122,5 @@ async def ask(
 
 
 def is_no_responders(message: Msg) -> bool:
-    """The server's own answer when nobody has subscribed to the subject."""
+    """The server's reply if nobody has subscribed to the subject."""
     return not message.data and (message.headers or {}).get("Status") == NO_RESPONDERS

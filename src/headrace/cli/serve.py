@@ -1,4 +1,4 @@
-"""`headrace serve`: a server for people: on loopback, with a word on where it is and how to try it."""
+"""`headrace serve`: a server on loopback that needs no configuration and prints how to try it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def serve(
 
 
 def run(changes: dict[str, Any], config_path: str) -> int:
-    """Serve until stopped. Raises HeadraceError for what is wrong with the options."""
+    """Serve until stopped. Raises HeadraceError if options are wrong."""
     from headrace.config.flags import CommandLine
     from headrace.config.load import load_options
     from headrace.config.options import Options, check_options
@@ -172,7 +172,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-# Lines of the log that tell a person nothing that is not on the screen already. All others are shown.
+# Log lines with nothing that is not on the screen already. All others are shown.
 KNOWN_LINES = (
     "Starting nats-server",
     "  Version:",
@@ -205,7 +205,7 @@ def make_friendly_logger(settings: LogSettings, *, has_file: bool) -> Any:
     from headrace.logs import Logger
 
     class FriendlyLogger(Logger):
-        """On the screen, leaves out what is there already; says plainly why the server cannot start."""
+        """On the screen, leaves out what is there already; prints why the server cannot start."""
 
         def info(self, text: str) -> None:
             if self.path or self.debug_enabled or not text.startswith(KNOWN_LINES):
@@ -274,6 +274,6 @@ def greeting(server: Server) -> str:
 
 
 def reachable(server: Server) -> str:
-    """The address, with one that clients can use where the server listens on all."""
+    """The address, or one that clients can use if the server listens on all."""
     host, _, port = server.address.rpartition(":")
     return f"{LOOPBACK if host in ('0.0.0.0', '[::]', '') else host}:{port}"

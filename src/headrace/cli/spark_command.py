@@ -1,4 +1,4 @@
-"""What the commands that run Spark share: a session that Ctrl-C ends cleanly, errors of Spark in one line."""
+"""Shared by the commands that run Spark: a session that Ctrl-C ends cleanly, errors of Spark in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.cli.arguments import Target
     from headrace.client import Client
 
-# Commands are often over before Java's second compiler could pay off, but not those that run for days.
+# Commands often end before Java's second compiler could pay off, except those that run for days.
 SHORT_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -26,10 +26,10 @@ SHORT_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:
 def spark_for_command(
     name: str, master: str | None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Spark for as long as it is needed. What Spark raises becomes a SparkError of one line.
+    """A Spark session. Errors of Spark become a SparkError of one line.
 
-    Ctrl-C raises KeyboardInterrupt here, and what fails after it fails because of it. PySpark's own handler
-    would ask Java to cancel what runs, in the middle of another question to it, and print both conversations.
+    Ctrl-C raises KeyboardInterrupt here; later errors are its consequences. PySpark's own handler would ask
+    Java to cancel its jobs, in the middle of another call, and print the errors of both.
     """
     from headrace.errors import HeadraceError
     from headrace.spark.failure import SparkError, reason_of
@@ -77,7 +77,7 @@ def source_options(target: Target) -> dict[str, str]:
 
 @contextmanager
 def connected(target: Target) -> Iterator[Client]:
-    """A connection of our own, to ask the server what it has before Spark is started."""
+    """A connection to ask the server about its streams before Spark is started."""
     from headrace.client import Client
 
     with Client.connect(

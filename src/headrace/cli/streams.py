@@ -11,7 +11,7 @@ LAST_STANDARD_STREAM = 2
 def open_standard_streams() -> None:
     """Put /dev/null where a standard stream was closed.
 
-    Else a socket would get its number, on which libuv aborts, and there would be nothing to print to.
+    Otherwise a socket would get its number, on which libuv aborts, and there would be nothing to print to.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= LAST_STANDARD_STREAM:

@@ -1,4 +1,4 @@
-"""What `headrace sub` does once it knows what is wanted: subscribe, write what arrives, know when to end."""
+"""The work of `headrace sub`: subscribe, print messages, and end at the right time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nats.aio.subscription import Subscription
 
 from headrace.cli.arguments import Target
 from headrace.cli.messages import Format
-from headrace.cli.nats_connection import Interrupted, connect, told_dropped
+from headrace.cli.nats_connection import Interrupted, connect, describe_dropped
 from headrace.cli.output import give_up_stdout, plural, say
 
 
 class Printer:
-    """Writes messages to stdout. `finished` is set after the last one, or when nobody reads them any more."""
+    """Writes messages to stdout. `finished` is set after the last one, or when nobody reads any more."""
 
     def __init__(self, form: Format, count: int | None) -> None:
         self.received = 0
@@ -43,7 +43,7 @@ class Printer:
             self.on_reader_gone()
 
     def watch_reader(self) -> None:
-        """End as soon as the reader of a pipe is gone (`| head -1`), not only when the next message comes."""
+        """End as soon as the reader of a pipe is gone (`| head -1`), not only at the next message."""
         descriptor = self._output.fileno()
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             # The write end of a pipe is never readable: what is reported is that its other end was closed.
@@ -83,14 +83,15 @@ async def subscribe(
             count = None
         finally:
             missing = bool(count) and not printer.finished.is_set()
-            say(_summary(printer.received, count if missing else None, timeout) + told_dropped(connection))
+            summary = _summary(printer.received, count if missing else None, timeout)
+            say(summary + describe_dropped(connection))
         if missing:
             return 1
     return 0
 
 
 def _summary(received: int, wanted: int | None, timeout: float | None) -> str:
-    """`wanted` is how many there should have been, if they are not all there."""
+    """`wanted` is how many were expected, if some are missing."""
     if wanted is None or timeout is None:
         return f"{plural(received, 'message')} received"
     return f"no message for {timeout:g} s: {received} of {plural(wanted, 'message')} received"

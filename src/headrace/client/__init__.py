@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """SCHEMA needs pyarrow, which is imported when it is first asked for."""
+    """SCHEMA needs pyarrow, which is imported on first use."""
     if name == "SCHEMA":
         from headrace.client.arrays import SCHEMA
 

@@ -1,4 +1,4 @@
-"""Where a server is and who we are to it: `host:port`, `nats://user:password@host:port`, `nats://token@host`."""
+"""The address of a server and our credentials: `host:port`, `nats://user:password@host:port`, `nats://token@host`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_PORT = 4222
 
 
 class Address(NamedTuple):
-    """Its text shows no secret."""
+    """Its repr shows no secret."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Address(NamedTuple):
 
     @property
     def credentials(self) -> dict[str, str]:
-        """As CONNECT wants them."""
+        """The fields of CONNECT."""
         named = {"user": self.user, "pass": self.password, "auth_token": self.token}
         return {name: value for name, value in named.items() if value is not None}
 

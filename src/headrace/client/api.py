@@ -1,4 +1,4 @@
-"""The part of the JetStream API that reading and writing needs. Its answers are structs."""
+"""The part of the JetStream API that reading and writing needs, with responses as structs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def encode(body: dict[str, Any] | None) -> bytes:
 
 
 def decode(payload: bytes, kind: type[Answer], what: str) -> Answer:
-    """An answer of the API. Raises ApiError when it is an error, with `what` in front."""
+    """A response of the API. Raises ApiError if it is an error, with `what` in front."""
     try:
         failure = msgspec.json.decode(payload, type=_Failure).error
         if failure:

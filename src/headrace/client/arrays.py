@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 class Batches:
-    """Makes record batches of columns. The column with the stream's name is the same in all of them."""
+    """Makes record batches from columns. The column with the stream's name is the same in all of them."""
 
     def __init__(self, stream: str, batch_rows: int) -> None:
         self._stream = pa.repeat(pa.scalar(stream, pa.string()), 0)
@@ -115,7 +115,7 @@ _TEXT_KINDS = [
 
 
 def _headers(column: Any) -> tuple[Offsets, TextColumn, TextColumn]:
-    """Of a list of structs with a key and a value, or of a map."""
+    """From a list of structs with a key and a value, or from a map."""
     array = _whole(column, "headers")
     kind = array.type
     if pa.types.is_large_list(kind):

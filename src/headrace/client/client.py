@@ -5,8 +5,8 @@
         for batch in client.fetch_range("ORDERS", info.first_seq, info.last_seq):
             ...                                    # a pyarrow.RecordBatch
 
-Not for several threads at once. A fetch or a publisher that is under way has a connection of its own, so a
-loop may publish what it reads; connections are used again.
+Not thread-safe. A fetch or a publisher in progress has its own connection, so a loop may publish what it
+reads; connections are reused.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class Client:
         request_timeout: float = 5.0,
         reconnect_timeout: float = RECONNECT_SECONDS,
     ) -> Client:
-        """Connect to the first server that takes us. Raises ConnectionFailed, UsageError.
+        """Connect to the first server that accepts us. Raises ConnectionFailed, UsageError.
 
-        `servers` is a URL, a comma-separated list, or a list. Credentials in a URL override the others.
-        A lost connection is restored for up to `reconnect_timeout` seconds, wherever that is safe; as long
-        is waited for a cluster that has no leader.
+        `servers` is a URL, a comma-separated list, or a list. Credentials in a URL override the others. A
+        lost connection is restored for up to `reconnect_timeout` seconds, wherever that is safe; this is also
+        how long to wait for a cluster without a leader.
         """
         credentials = {"user": user, "pass": password, "auth_token": token}
         client = cls(
@@ -95,7 +95,7 @@ class Client:
             return client
 
     def close(self) -> None:
-        """Close all connections. A fetch or a publisher that is under way fails."""
+        """Close all connections. A fetch or a publisher in progress fails."""
         self._closed = True
         for connection in self._open:
             connection.finish()
@@ -113,7 +113,7 @@ class Client:
     # -- connections ----------------------------------------------------------------------------------------
 
     def borrow(self) -> ServerConnection:
-        """A connection that nobody else uses. Give it back, or drop it."""
+        """An unused connection. Give it back, or drop it."""
         if self._closed:
             raise UsageError("this client is closed")
         if not self._idle:
@@ -139,7 +139,7 @@ class Client:
 
     @contextmanager
     def connection(self) -> Iterator[ServerConnection]:
-        """One that nobody else uses meanwhile. Here the engine's exceptions become ours."""
+        """A connection for exclusive use. Exceptions of the compiled code become ours here."""
         connection = self.borrow()
         try:
             yield connection
@@ -231,11 +231,11 @@ class Client:
     ) -> Iterator[pa.RecordBatch]:
         """The messages with first <= seq <= last, in order, as record batches with the schema SCHEMA.
 
-        Deleted messages are simply not there. Anything else that is missing raises: MessagesMissing when the
-        stream does not reach `last`, FetchFailed when messages do not come. With `fail_on_loss` it also
-        raises MessagesMissing when the stream's head was cut off (by retention or a purge) before it was
-        read. `subjects` are filters, wildcards allowed. A lost connection is restored, and the read continues
-        with the next sequence. A batch has fewer rows when its messages are large.
+        Deleted messages are left out. Anything else that is missing raises: MessagesMissing if the stream
+        does not reach `last`, FetchFailed if messages do not arrive. With `fail_on_loss` it also raises
+        MessagesMissing if the head of the stream was removed (by retention or a purge) before it was read.
+        `subjects` are filters, wildcards allowed. A lost connection is restored, and the read continues with
+        the next sequence. A batch has fewer rows when its messages are large.
         """
         if first < 1:
             raise UsageError(f"a range starts at sequence 1 or later, not at {first}")
@@ -259,7 +259,7 @@ class Client:
     def publisher(
         self, *, stream: str = "", max_in_flight: int = 4096, ack_timeout: float = 10.0
     ) -> Publisher:
-        """To publish with acknowledgements. They must come from `stream`, if it is given and exists."""
+        """To publish with acknowledgements. If `stream` is given, they must come from that stream."""
         if not 0 < max_in_flight <= 1 << 20:
             raise UsageError(f"between 1 and {1 << 20} messages can be in flight, not {max_in_flight}")
         if stream:
@@ -273,7 +273,7 @@ class Client:
 
 
 def check_name(stream: str) -> str:
-    """A name that may stand in a subject. Raises UsageError."""
+    """A name that can be used in a subject. Raises UsageError."""
     if not stream or any(character <= " " or character in "./\\*>" for character in stream):
         raise UsageError(f"{stream!r} is not a valid stream name: no spaces, dots, slashes or wildcards")
     return stream

@@ -1,6 +1,6 @@
 """Messages of a stream, straight from the socket's buffer into Arrow columns. No Python object per message.
 
-A consumer's delivery looks like this; the sequence and the time stand in its reply subject:
+A consumer's delivery looks like this; the sequence and the time are in its reply subject:
 
     MSG orders.eu 7 $JS.ACK.ORDERS.c1.1.4711.12.1763251200000000000.345 128
                                       ^ stream sequence
@@ -20,7 +20,7 @@ The plan
 --------
 `read` parses frames with the GIL released until something happens that is not a row: the batch is full, the
 server's credit runs low, another frame came (returned as an Event), the range is complete, time is over.
-Python looks at the attributes and decides. `take` hands the buffers over without copying and starts anew.
+Python looks at the attributes and decides. `take` returns the buffers without copying, and starts a new batch.
 
 The rules
 ---------
@@ -28,7 +28,7 @@ The rules
 * A string column is valid UTF-8. Subjects and headers on the wire may be anything, so what is not UTF-8 gets
   replacement characters: one odd message must not make a stream unreadable. Payloads are bytes, and stay.
 * A batch ends when it has `batch_rows` rows or `batch_bytes` bytes, so 32-bit offsets never overflow.
-* Header lines without a colon are skipped; blanks around a value are not part of it (as in other clients).
+* Header lines without a colon are skipped; spaces around a value are not part of it (as in other clients).
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -129,7 +129,7 @@ cdef class Columns:
         free(self.times.data)
 
     def follow(self, int64_t sid):
-        """Go on with another subscription: what the earlier one still delivers is not a row any more."""
+        """Continue with another subscription: messages of the earlier one are no longer rows."""
         self.sid = sid
         self.credit = 0
         self.pending = -1
@@ -140,10 +140,10 @@ cdef class Columns:
         return self.rows >= self.batch_rows or self.size() >= self.batch_bytes
 
     def read(self, Frames frames, double timeout):
-        """Fill rows; returns an Event for another frame, else None.
+        """Fill rows; returns an Event for another frame, otherwise None.
 
         None means that the batch is full, `complete`, that nothing is `pending`, that the credit is low, or
-        that no row came for so many seconds. Raises BadFrame and ConnectionEnded; the rows up to there stay.
+        that no row came for `timeout` seconds. Raises BadFrame and ConnectionEnded; the rows up to there stay.
         """
         cdef int64_t deadline = deadline_after(timeout)
         cdef int64_t rows = self.rows

@@ -1,7 +1,7 @@
-"""One connection to one of several servers: handshake, keepalive, requests, and a new one when it is lost.
+"""One connection to one of several servers: handshake, keepalive, requests, and reconnecting.
 
-A connection does one thing at a time. Whoever reads rows or acknowledgements from `frames` hands every other
-frame to `handle`. After `reconnect` subscriptions are gone, but for that of the requests' inbox.
+A connection does one thing at a time. Code that reads rows or acknowledgements from `frames` passes every
+other frame to `handle`. `reconnect` restores only the subscription of the requests' inbox.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ServerInfo(msgspec.Struct):
 
 
 class Refused(ConnectionFailed):
-    """The server is there, and does not want us: trying again would not help."""
+    """The server refused us: trying again would not help."""
 
 
 class ServerConnection:
@@ -82,11 +82,11 @@ class ServerConnection:
         raise kind("; ".join(map(str, failures)), hint="no server of the list can be used")
 
     def reconnect(self) -> None:
-        """Try all servers until one takes us. Raises ConnectionFailed when none did for too long."""
+        """Try all servers until one accepts us. Raises ConnectionFailed if none did for too long."""
         self.close()
         deadline = time.monotonic() + self._reconnect_timeout
         pause = FIRST_PAUSE_SECONDS
-        # The next server first: the one that was lost probably is not back yet.
+        # The next server first: the lost one is probably not back yet.
         self.addresses = [*self.addresses[1:], self.addresses[0]]
         while True:
             try:
@@ -100,7 +100,7 @@ class ServerConnection:
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def refresh(self) -> None:
-        """Answer what came while nobody read, and connect again if the server has gone meanwhile."""
+        """Answer pings that arrived while nobody was reading, and reconnect if the server is gone."""
         try:
             while event := self.frames.next(0.0):
                 self.handle(event)
@@ -171,7 +171,7 @@ class ServerConnection:
         )
 
     def _learn(self, info: bytes) -> None:
-        """From INFO: what the server takes, and where its neighbours are."""
+        """From INFO: the limits of the server, and the addresses of its cluster."""
         try:
             said = msgspec.json.decode(info, type=ServerInfo)
             neighbours = [parse_url(url) for url in said.connect_urls or []]
@@ -196,7 +196,7 @@ class ServerConnection:
             raise ConnectionEnded(str(error)) from None
 
     def handle(self, event: Event) -> None:
-        """Do what keeps the connection going. A message that nobody waits for is dropped."""
+        """Answer pings, and note errors. A message that nobody waits for is dropped."""
         if event.kind == "PING":
             self.send(b"PONG\r\n")
         elif event.kind == "INFO":
@@ -231,7 +231,7 @@ class ServerConnection:
     # -- requests -------------------------------------------------------------------------------------------
 
     def request(self, subject: str, payload: bytes, timeout: float) -> bytes:
-        """The answer's payload. Raises NoResponders, RequestTimeout, and ConnectionEnded."""
+        """The payload of the response. Raises NoResponders, RequestTimeout, and ConnectionEnded."""
         if not subject or any(character <= " " for character in subject):
             raise UsageError(f"{subject!r} is not a valid subject: use dot-separated tokens, no spaces")
         if len(payload) > self.max_payload:
@@ -248,7 +248,7 @@ class ServerConnection:
         raise RequestTimeout(f"no answer from {subject} in {timeout:g} s")
 
     def request_later(self, subject: str, payload: bytes) -> str:
-        """Send a request whose answer is dropped unless somebody looks for it; returns its reply subject."""
+        """Send a request whose response is dropped unless somebody waits for it. Returns its reply."""
         self._requests += 1
         reply = f"{self._inbox}.{self._requests}"
         self.publish(subject, payload, reply)
@@ -256,7 +256,7 @@ class ServerConnection:
 
 
 def _explain(error: BaseException, address: Address) -> BaseException:
-    """Why a connection did not come about, in one line. Not our business: the error itself."""
+    """Why connecting failed, in one line. Re-raises errors of any other kind."""
     if isinstance(error, ConnectionRefusedError):
         return ConnectionFailed(
             f"no server listens at {address}", hint="start one with `headrace serve`, or check the address"

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a server, each in one line with a hint what to do."""
+"""The errors between a client and a server, each in one line with a hint what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STREAM_NOT_FOUND = 10059
 
 
 class ConnectionFailed(HeadraceError):
-    """The server cannot be reached, will not have us, or has closed the connection."""
+    """The server cannot be reached, refuses us, or has closed the connection."""
 
 
 class NoResponders(HeadraceError):
@@ -30,11 +30,11 @@ class NoResponders(HeadraceError):
 
 
 class RequestTimeout(HeadraceError):
-    """Somebody listens, but no answer came in time."""
+    """Somebody listens, but no response arrived in time."""
 
 
 class ApiError(HeadraceError):
-    """JetStream refused: `code` as in HTTP, `err_code` in its own table, and its `description`."""
+    """JetStream refused: `code` as in HTTP, `err_code` from its own table, and its `description`."""
 
     def __init__(self, message: str, *, code: int, err_code: int, description: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -48,7 +48,7 @@ class StreamNotFound(ApiError):
 
 
 class FetchFailed(HeadraceError):
-    """Messages that the stream has did not come, whatever was tried."""
+    """Messages of the stream did not arrive, despite all retries."""
 
 
 class MessagesMissing(HeadraceError):
@@ -56,7 +56,7 @@ class MessagesMissing(HeadraceError):
 
 
 class PublishFailed(HeadraceError):
-    """A message was refused, or it is unknown whether it was stored. `description` is the server's word."""
+    """A message was refused, or it is unknown whether it was stored. `description` is the server's."""
 
     def __init__(self, message: str, *, err_code: int = 0, description: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)

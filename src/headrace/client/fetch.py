@@ -1,19 +1,19 @@
-"""Reading a range of a stream: a consumer of our own, overlapping pulls, another start when something breaks.
+"""Reads a range of a stream: an ephemeral consumer, overlapping pulls, and a new consumer after any failure.
 
 The plan
 --------
-An ephemeral consumer without acknowledgements starts at the first sequence that is missing. Two pulls are on
-their way at any time, so the server never waits for us; each is bounded in rows and bytes, so it never holds
+An ephemeral consumer without acknowledgements starts at the first missing sequence. Two pulls are in flight
+at any time, so the server never waits for us; each is limited in rows and bytes, so the server never buffers
 more for us than it may.
 
-The end of the range is reached by a message with its last sequence, or a later one. If the messages at the
-end are deleted, or do not match the filter, none comes. So whenever a consumer says that nothing follows,
-stays silent, is gone, or the connection is lost, a new consumer is made at the next sequence. If that one
-counts nothing that matches, and the stream itself has no such message before the end of the range, the range
-is complete. One rule for every kind of trouble, and no end is believed that was not looked up.
+A message with the last sequence, or a later one, ends the range. If the messages at the end are deleted, or
+do not match the filter, there is none. So whenever a consumer reports the end, stays silent, is gone, or the
+connection is lost, a new consumer is created at the next sequence. If that one counts no matching message,
+and the stream itself has none before the end of the range, the range is complete. One rule covers every kind
+of failure, and the end is always verified.
 
-Rejected: to trust a count. The consumer of a replicated stream may live beside a replica that is behind, and
-`no_wait` pulls end with a 404 that comes from a counter, which deletes can put off.
+Rejected: trusting a count. The consumer of a replicated stream may be on a replica that is behind, and
+`no_wait` pulls end with a 404 that depends on a counter, which deletes can make wrong.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.client.connection import ServerConnection
 
 PULL_ROWS = 16384
-PULL_BYTES = 12 << 20  # two pulls stay below the 64 MiB that a server holds for a slow reader
+PULL_BYTES = 12 << 20  # two pulls stay below the 64 MiB that a server buffers for a slow reader
 PULL_EXPIRES_NANOSECONDS = 60_000_000_000
 INACTIVE_NANOSECONDS = 60_000_000_000
 SERVER_ERROR = 500  # and above, as in HTTP: not our fault
@@ -54,7 +54,7 @@ PAUSE_SECONDS = 1.0
 
 
 class Patience:
-    """How long to wait for the next row: longer at each attempt in vain, until it is over."""
+    """How long to wait for the next row: longer after each attempt without one, up to a limit."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -109,7 +109,7 @@ class Fetch:
         self.check(info)
 
     def check(self, info: StreamInfo) -> None:
-        """Raise when this stream cannot give the range."""
+        """Raise if this stream cannot have the range."""
         if info.retention != "limits":
             raise UsageError(
                 f"the stream {self._stream} has the retention {info.retention}: reading removes messages",
@@ -159,7 +159,7 @@ class Fetch:
     # -- the consumer ---------------------------------------------------------------------------------------
 
     def _start(self, connection: ServerConnection) -> bool:
-        """Make a consumer at the next sequence. False: nothing that matches is left."""
+        """Create a consumer at the next sequence. Returns False if no matching message is left."""
         self._stop(connection)
         self.check(self._client.stream_info_on(connection, self._stream))
         name = secrets.token_hex(8)
@@ -187,7 +187,7 @@ class Fetch:
         return consumer.num_pending > 0
 
     def _is_at_end(self, connection: ServerConnection) -> bool:
-        """Ask the stream, not a consumer: is there no message before the end of the range any more?"""
+        """Ask the stream, not a consumer, whether there are no more messages before the end of the range."""
         for subject in self._subjects or [">"]:
             answer = connection.request(
                 f"{PREFIX}.STREAM.MSG.GET.{self._stream}",
@@ -217,7 +217,7 @@ class Fetch:
     # -- the rows -------------------------------------------------------------------------------------------
 
     def _read(self, connection: ServerConnection, silence: float) -> Iterator[None]:
-        """Yields when a batch is full; ends when this consumer is at its end, one way or another."""
+        """Yields when a batch is full; ends when this consumer has ended, for whatever reason."""
         columns = self._columns
         while not columns.complete:
             self._ask(connection)
@@ -234,7 +234,7 @@ class Fetch:
                 return
 
     def _ask(self, connection: ServerConnection) -> None:
-        """Keep two pulls on their way, but never for more rows than the range can have."""
+        """Keep two pulls in flight, but never for more rows than the range can have."""
         columns = self._columns
         while columns.credit <= PULL_ROWS:
             rows = min(PULL_ROWS, self._last - columns.last_seq - columns.credit)
@@ -251,7 +251,7 @@ class Fetch:
         columns.low_credit = PULL_ROWS
 
     def _on_status(self, event: Event) -> bool:
-        """False when the consumer is over."""
+        """Returns False if the consumer has ended."""
         columns = self._columns
         status = parse_status(event.headers)
         unused = status.headers.get("Nats-Pending-Messages", "")
@@ -260,7 +260,7 @@ class Fetch:
         if status.code in (TIMEOUT, CONFLICT) and unused.isdecimal():
             columns.credit -= int(unused)
             if "MaxBytes" in status.text and columns.credit <= 0:
-                # Refused twice at the same place: a message that is larger than a pull.
+                # Refused twice at the same sequence: a message that is larger than a pull.
                 if self._refused_at == columns.last_seq:
                     self._pull_bytes *= 2
                 self._refused_at = columns.last_seq
@@ -276,7 +276,7 @@ class Fetch:
     # -- loss -----------------------------------------------------------------------------------------------
 
     def _check_loss(self) -> None:
-        """Where sequences are missing: was the head of the stream cut off under our eyes?"""
+        """For missing sequences: raise if the head of the stream was removed while it was read."""
         if self._fail_on_loss and self._columns.jumped_from >= 0:
             info = self._client.stream_info(self._stream)
             if info.first_seq > self._columns.jumped_from + 1:
@@ -290,5 +290,5 @@ class Fetch:
 
 
 def _may_pass(error: HeadraceError) -> bool:
-    """Whether it is normal for a moment, while a server starts or a cluster chooses a leader."""
+    """Whether it is a temporary condition: a server is starting or a cluster is electing a leader."""
     return not isinstance(error, ApiError) or error.code >= SERVER_ERROR

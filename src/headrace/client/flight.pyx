@@ -77,7 +77,7 @@ cdef const char *skip_value(const char *at, const char *end) noexcept nogil:
 
 
 cdef bint parse_ack(const char *at, Py_ssize_t length, Ack *ack) noexcept nogil:
-    """{"stream":"ORDERS","seq":17,"duplicate":true}, in any order and with blanks. False if it is none."""
+    """{"stream":"ORDERS","seq":17,"duplicate":true}, in any order and with spaces. False if it is not one."""
     cdef const char *end = at + length
     cdef const char *key
     cdef const char *value
@@ -165,7 +165,7 @@ cdef class Flight:
         """Send, and take acknowledgements, until all is sent; with `settle`, until nothing waits any more.
 
         Returns an Event for another frame. Returns None when that is reached, when there are `failures`, or
-        when nothing moved for so many seconds. Raises BadFrame and ConnectionEnded.
+        when nothing moved for `timeout` seconds. Raises BadFrame and ConnectionEnded.
         """
         cdef int64_t patience = <int64_t>(max(0.0, min(timeout, 1e9)) * 1e9)
         cdef int64_t deadline = monotonic_nanoseconds() + patience
@@ -225,7 +225,7 @@ cdef class Flight:
     # One turn of `run`
 
     cdef Status step(self, Frames frames, bint settle, int64_t *deadline, int64_t patience) noexcept nogil:
-        """Encode, write, read: UNFINISHED to go on, else why not."""
+        """Encode, write, read: UNFINISHED to continue, otherwise why not."""
         cdef Status status
         cdef bint moved = False
         cdef Py_ssize_t count

@@ -65,7 +65,7 @@ cdef int64_t deadline_after(double seconds) noexcept nogil:
 
 
 cdef class Frames:
-    """A connection's unread bytes. `attach` starts it anew with a connected socket."""
+    """A connection's unread bytes. `attach` resets it for a connected socket."""
 
     def __cinit__(self, Py_ssize_t payload_max=PAYLOAD_MAX):
         if not 0 < payload_max <= PAYLOAD_MAX:
@@ -125,7 +125,7 @@ cdef class Frames:
     # Parsing
 
     cdef Status parse(self) noexcept nogil:
-        """Look at the frame that starts at `start`. READY: it is in `frame`; else UNFINISHED or GARBLED."""
+        """Look at the frame that starts at `start`. READY: it is in `frame`; otherwise UNFINISHED or GARBLED."""
         cdef const char *line = self.buffer + self.start
         cdef Py_ssize_t available = self.end - self.start
         if available < self.wanted or available == 0:
@@ -182,7 +182,7 @@ cdef class Frames:
             space = <const char *>memchr(at, c' ', stop - at)
             if space == NULL:
                 space = stop
-            if space > at:                       # several blanks count as one
+            if space > at:                       # several spaces count as one
                 if count == 6:
                     count = 7
                     break
@@ -315,7 +315,7 @@ cdef class Frames:
         raise self.trouble(status)
 
     cdef object trouble(self, Status status):
-        """The exception that a status stands for."""
+        """The exception for a status."""
         if status == NO_MEMORY:
             return MemoryError()
         if status == ENDED:

@@ -1,9 +1,9 @@
 """Publishing columns, with acknowledgements or without.
 
-A publisher sends again what was not acknowledged: after a new connection, after a time without any
-acknowledgement, and when nobody listened for a moment. That is safe for a message with a message id, because
-the stream knows it again (within its duplicate window). Without one, a message that may have been stored is
-an error: PublishFailed says that its fate is unknown.
+A publisher resends what was not acknowledged: after reconnecting, after a while without any acknowledgement,
+and when there were no responders for a moment. That is safe for a message with a message id, because the
+stream recognizes it (within its duplicate window). Without one, a message that may have been stored is an
+error: PublishFailed says that its fate is unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SILENT_ROUNDS_MAX = 3
 RETRY_PAUSE_SECONDS = 0.1
 PLAIN_TIMEOUT_SECONDS = 30.0
 
-# Errors that pass: nothing was stored, and a moment later it may be.
+# Temporary errors: nothing was stored, and a retry may succeed.
 PASSING_ERRORS = {
     10008,  # JetStream system temporarily unavailable
     10009,  # JetStream cluster has no leader
@@ -41,7 +41,7 @@ PASSING_ERRORS = {
 
 
 class Report(NamedTuple):
-    """Of one publisher so far. A duplicate is acknowledged too: the stream had the message already."""
+    """The counts of one publisher so far. Duplicates, which the stream had already, are acknowledged, too."""
 
     acked: int
     duplicates: int
@@ -70,7 +70,7 @@ class Publisher:
     ) -> None:
         """Send a batch: one subject for all rows, or a column of them.
 
-        Returns when all of it is written; at most `max_in_flight` messages then still wait for their
+        Returns when all of it is written; up to `max_in_flight` messages may then still wait for their
         acknowledgement. `data` is strings or bytes, `headers` a list of (key, value) structs or a map. A row
         that cannot be sent raises UsageError before anything is. Raises PublishFailed as soon as a failure is
         known; no message after that is sent by this publisher.
@@ -93,7 +93,7 @@ class Publisher:
             self._client.give_back(connection)
         return Report(self._flight.acked, self._flight.duplicates)
 
-    # -- the way there --------------------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------------------
 
     def _usable(self) -> ServerConnection:
         if self._failed:
@@ -104,7 +104,7 @@ class Publisher:
         return self._connection
 
     def _run(self, *, settle: bool) -> None:
-        """Until all is sent, or settled. Every way out but the last line is a PublishFailed."""
+        """Run until all is sent, or settled. Raises PublishFailed."""
         connection = self._usable()
         flight = self._flight
         rounds, acked = 0, flight.acked
@@ -135,7 +135,7 @@ class Publisher:
             raise self._fail(str(failure), hint=failure.hint) from None
 
     def _start_again(self, connection: ServerConnection, reason: str) -> None:
-        """Send whatever waits once more, on a new connection: it may have got lost with the old one."""
+        """Resend everything that waits, on a new connection: it may have been lost with the old one."""
         without_id = self._flight.resend()
         if without_id:
             raise self._fail(
@@ -148,10 +148,10 @@ class Publisher:
         except (ConnectionFailed, ConnectionEnded) as failure:
             raise self._fail(str(failure)) from None
 
-    # -- answers --------------------------------------------------------------------------------------------
+    # -- acknowledgements -----------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        """About messages that were not acknowledged but refused."""
+        """For messages that were refused."""
         now = time.monotonic()
         if self._refused_since == 0.0 or self._flight.acked > self._acked_at_refusal:
             self._refused_since, self._acked_at_refusal = now, self._flight.acked
@@ -193,7 +193,7 @@ class Publisher:
         )
 
     def _fail(self, message: str, failure: PublishFailed | None = None, *, hint: str = "") -> PublishFailed:
-        """The end of this publisher; what is still on its way is not looked at any more."""
+        """Stop this publisher; acknowledgements still in flight are ignored."""
         self._failed = failure or PublishFailed(message, hint=hint)
         if self._connection:
             self._client.drop(self._connection)
@@ -216,7 +216,7 @@ def prepare(subjects: Any, data: Any, headers: Any, msg_ids: Any, *, max_payload
 def publish_plain(
     connection: ServerConnection, subjects: Any, data: Any, headers: Any, *, timeout: float
 ) -> None:
-    """Publish without acknowledgements, and wait until the server has seen it."""
+    """Publish without acknowledgements, and wait until the server has received it."""
     flight = Flight(0, b"")
     flight.add(prepare(subjects, data, headers, None, max_payload=connection.max_payload))
     while not flight.sent:

@@ -1,4 +1,4 @@
-"""The first line of a header block, when a server speaks for itself: `NATS/1.0 503`, `NATS/1.0 409 …`."""
+"""The first line of a header block in a status message of the server: `NATS/1.0 503`, `NATS/1.0 409 …`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     command = parse_command_line(sys.argv[1:])      flags.py
     loaded = load_options(command)                  load.py: defaults, then the file, then the flags
-    check_options(loaded.options)                   options.py: what contradicts itself
+    check_options(loaded.options)                   options.py: contradictions
     plan = plan_reload(running, loaded.options)     reload.py: after a SIGHUP
 
 From simple to hard: options.py, flags.py, directives.py, file_format.py, scanner.py.

@@ -2,9 +2,9 @@
 
     accounts { A { users: [{user: foo, password: bar}], jetstream: { max_file: 1GB, max_streams: 10 } } }
 
-There can be one account, which then takes the place of the global one. Two would have to be kept apart, so a
-second one is refused, and so is an account without users: its clients would be in the global account. The
-system account may be named if nobody can log in to it.
+There can be one account, which then replaces the global one. Two would have to be isolated from each other,
+so a second one is refused, and so is an account without users: its clients would be in the global account.
+The system account may be listed if nobody can log in to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ONE_ACCOUNT = "this version of Headrace supports one account and does not suppor
 
 
 def read_accounts(value: Value, problems: Problems) -> Changes:
-    """The changes to Options. What is wrong in the account goes to `problems`."""
+    """The changes to Options. Errors in the account go to `problems`."""
     if not isinstance(value.plain, dict):
         raise value.error("Expected a map of accounts with their users")
     accounts = {name: entry for name, entry in value.plain.items() if not entry.used_as_variable}
@@ -50,7 +50,7 @@ def _is_unused(account: Value) -> bool:
 
 
 def _check_name(name: str, entry: Value) -> None:
-    """It becomes a directory of the store, and a word in answers."""
+    """The name becomes a directory of the store, and is part of responses."""
     if name == GLOBAL_ACCOUNT:
         raise entry.error(f'"{name}" is a Reserved Account')
     if name in ("", ".", "..") or "/" in name or "\0" in name:

@@ -12,7 +12,7 @@ HIGH_TIMEOUT_SECONDS = 60
 
 
 def read_authorization(block: Value, problems: Problems) -> dict[str, object]:
-    """The changes that the block makes to Options. What is wrong goes to `problems`."""
+    """The changes that the block makes to Options. Errors go to `problems`."""
     changes: dict[str, object] = {"username": "", "password": "", "token": "", "auth_timeout": 0.0}
     for name, value in block.mapping().items():
         with problems.collecting():
@@ -64,7 +64,7 @@ def _read_timeout(value: Value, problems: Problems) -> float:
 
 
 def read_users(value: Value, problems: Problems) -> tuple[User, ...]:
-    """A `users` array. What is wrong with one of them goes to `problems`."""
+    """A `users` array. Errors in an entry go to `problems`."""
     if not isinstance(value.plain, list):
         raise value.error("Expected users field to be an array")
     users = []

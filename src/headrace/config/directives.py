@@ -32,7 +32,7 @@ Changes = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a reader may need besides its value: the name as written, what was read before, where to warn."""
+    """What a reader may need in addition to its value: the name as written, earlier options, warnings."""
 
     name: str
     changes: Changes
@@ -43,7 +43,7 @@ Reader = Callable[[Value, Context], Changes]
 
 
 def apply_directives(entries: dict[str, Value], options: Options, problems: Problems) -> Options:
-    """Options changed by all entries of a file. What is wrong goes to `problems`; unknown names are wrong."""
+    """Options changed by all entries of a file. Errors, such as unknown names, go to `problems`."""
     changes: Changes = {}
     for name, value in entries.items():
         with problems.collecting():
@@ -81,7 +81,7 @@ def _int32(option: str) -> Reader:
 
 
 def _duration(option: str) -> Reader:
-    """A duration string; a plain integer means seconds and earns a warning, as in nats-server."""
+    """A duration string; a plain integer means seconds and causes a warning, as in nats-server."""
 
     def read(value: Value, context: Context) -> Changes:
         if type(value.plain) is int:
@@ -99,7 +99,7 @@ def _seconds(value: Value, option: str) -> float:
         raise value.error(f"error parsing {option}: {error}") from None
 
 
-# Readers with rules of their own
+# Readers with their own rules
 
 
 def _listen(host_option: str, port_option: str) -> Reader:
@@ -207,7 +207,7 @@ def _jetstream(value: Value, context: Context) -> Changes:
 
 
 def _default_domain(value: Value, context: Context) -> Changes:
-    """It is for accounts without JetStream, and there is only one, which has it or has none."""
+    """This is for accounts without JetStream; the only account either has it or does not."""
     if value.mapping():
         raise value.error(unsupported_message(context.name, "several accounts"))
     return {}
@@ -220,7 +220,7 @@ def _system_account(value: Value, context: Context) -> Changes:
 
 
 def _only_off(capability: str) -> Reader:
-    """A switch for something that is not there: off is fine, on is an error."""
+    """A switch for something that is not supported: off is fine, on is an error."""
 
     def read(value: Value, context: Context) -> Changes:
         if type(value.plain) is bool or type(value.plain) is int:

@@ -1,19 +1,20 @@
-"""Parses nats-server's configuration file format into values that know where they stand.
+"""Parses nats-server's configuration file format into values that know their line and column.
 
 The format is a relaxed JSON: `:`, `=` or nothing between key and value; commas, semicolons or new lines
 between entries; braces around the whole file or not; comments; references to earlier keys and to the
-environment; `include`. The words are read by scanner.py; here is the nesting.
+environment; `include`. scanner.py reads the words; this file handles the nesting.
 
 Nesting is a stack of frames, not recursion, so the depth that a file can reach is a number we choose. There
 are four kinds of frame:
 
     TOP      the file itself
-    BLOCK    braces at the top level, with no key: `{ port: 4222 }`. Its keys belong to the file, so JSON
-    works MAP      the value `{ ... }` ARRAY    the value `[ ... ]`
+    BLOCK    braces at the top level, with no key: `{ port: 4222 }`; its keys belong to the file (JSON)
+    MAP      the value `{ ... }`
+    ARRAY    the value `[ ... ]`
 
-Each turn of the loop reads one entry of the innermost frame: skip blanks and comments, close the frame or
-read a key, read a value, check what follows it. Two habits of nats-server's are kept because files in the
-wild depend on them: the closing brace of the outermost block may be missing, and one stray `}` may end the
+Each turn of the loop reads one entry of the innermost frame: skip spaces and comments, close the frame or
+read a key, read a value, check what follows it. Two quirks of nats-server are kept because existing files
+depend on them: the closing brace of the outermost block may be missing, and one stray `}` may end the
 file.
 """
 
@@ -24,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.config.scanner import BLANKS, NEW_LINES, Reference, Scanner
+from headrace.config.scanner import NEW_LINES, SPACES_AND_TABS, Reference, Scanner
 from headrace.config.values import Plain, Value
 from headrace.errors import ConfigError
 
@@ -51,7 +52,7 @@ class _Frame:
 
 
 def parse_file(path: str, environment: Mapping[str, str] | None = None) -> dict[str, Value]:
-    """The top-level entries of a file. Raises ConfigError, also where the file cannot be read."""
+    """The top-level entries of a file. Raises ConfigError, also if the file cannot be read."""
     return _parse_file(path, os.environ if environment is None else environment, ())
 
 
@@ -127,7 +128,7 @@ class _Parser:
             self._include(frame)
             return
         scanner.skip_key_separator()
-        scanner.skip_spaces()  # in a map the value may stand on the next line, at the top level it may not
+        scanner.skip_spaces()  # in a map the value may be on the next line, at the top level it may not
         if scanner.peek() in (",", "}"):
             raise scanner.parse_error(f"Unexpected map value terminator '{scanner.peek()}'.")
         self._value(frame)
@@ -181,7 +182,7 @@ class _Parser:
         self._frames.append(frame)
 
     def _close(self) -> None:
-        """Consumes the closing bracket and hands the finished frame to the one around it."""
+        """Consumes the closing bracket and adds the finished frame to the one around it."""
         self._scanner.position += 1
         closed = self._frames.pop()
         frame = self._frames[-1]
@@ -192,7 +193,7 @@ class _Parser:
             self._after_inner_block()
 
     def _after_inner_block(self) -> None:
-        """Unlike after a value, a new line alone is not enough to go on after a block in a block."""
+        """Unlike after a value, a new line alone is not enough after a block in a block."""
         scanner = self._scanner
         scanner.skip_spaces()
         if not scanner.skip_comment() and scanner.peek() != "}":
@@ -218,7 +219,7 @@ class _Parser:
         scanner = self._scanner
         while True:
             character = scanner.peek()
-            if character and character in BLANKS:
+            if character and character in SPACES_AND_TABS:
                 scanner.position += 1
             elif character in ("#", "/"):
                 scanner.skip_comment()

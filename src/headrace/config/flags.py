@@ -1,7 +1,7 @@
 """The command line of the drop-in executable: nats-server's flags, parsed the way Go's flag package does.
 
-One dash or two; `-p 4222`, `-p=4222`; a switch takes a value only with `=` (`-D=false`); `--` and the first
-word that is not a flag end the flags; the last of two equal flags wins. Flags override the file.
+One dash or two; `-p 4222`, `-p=4222`; a switch has a value only with `=` (`-D=false`); `--` and the first
+word that is not a flag end the flags; the last of two equal flags counts. Flags override the file.
 
 What nats-server 2.15.1 does with a wrong command line, found by running it:
 
@@ -9,10 +9,11 @@ What nats-server 2.15.1 does with a wrong command line, found by running it:
     stray                      `nats-server: unrecognized command: "stray"` on stderr, exit code 1: UsageError
     version, -v, --version     `nats-server: v2.15.1 (headrace …)` on stdout, exit code 0
     help, -h, --help           the usage on stdout, exit code 0
-    -t -c good.conf            `nats-server: configuration file good.conf is valid (sha256:...)` on stderr,
-    exit code 0 -t -c bad.conf             `nats-server: ` and the errors and warnings, a line each, on
-    stderr, exit code 1 -t                         `nats-server: must specify [-c, --config] option ...` on
-    stderr, exit code 1
+    -t -c good.conf            `nats-server: configuration file good.conf is valid (sha256:...)`, exit code 0
+    -t -c bad.conf             `nats-server: ` and the errors and warnings, one per line, exit code 1
+    -t                         `nats-server: must specify [-c, --config] option ...`, exit code 1
+
+With -t everything is on stderr.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class CommandLine(msgspec.Struct, frozen=True):
-    """What was asked for.
+    """A parsed command line.
 
     `changes` are the options that flags set; keep it to apply them again on a reload.
     """
@@ -96,8 +97,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("v", "version"), bool, "", "show the version"),
 )
 
-# Known to nats-server but not to us yet; they are parsed as it does, so that the message names the right
-# flag.
+# Known to nats-server but not supported here yet; they are parsed as it does, so that the message names the
+# right flag.
 _UNSUPPORTED_BOOLEANS = frozenset({"tls", "tlsverify", "no_advertise", "s", "syslog", "help_tls"})
 _UNSUPPORTED_INTEGERS = frozenset({"ms", "https_port", "connect_retries", "profile"})
 
@@ -194,7 +195,7 @@ def _parse_flags(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[s
 
 
 def _parse_flag(argument: str, rest: list[str]) -> tuple[str, FlagValue]:
-    """One flag; takes its value from `rest` where it needs to."""
+    """One flag; its value may be in `rest`."""
     body = argument[2:] if argument.startswith("--") else argument[1:]
     if not body or body[0] in "-=":
         raise FlagError(f"bad flag syntax: {argument}")

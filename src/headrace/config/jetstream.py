@@ -1,7 +1,7 @@
-"""Reads the `jetstream` directive: a switch, or a block on where streams are kept and how much they may take.
+"""Reads the `jetstream` directive: a switch, or a block with the storage directory and the limits of streams.
 
-Fields that are about clusters are checked and then have no effect, because there is only one server.
-Encryption is refused: streams that should be encrypted and are not would be worse than none.
+Fields about clusters are checked and then have no effect, because there is only one server. Encryption is
+refused: streams that should be encrypted and are not would be worse than none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 def read_jetstream(value: Value, problems: Problems, *, store_dir_given: bool) -> Changes:
-    """The changes to Options. What is wrong in a block goes to `problems`; a wrong switch is raised."""
+    """The changes to Options. Errors in a block go to `problems`; a wrong switch is raised."""
     plain = value.plain
     if isinstance(plain, dict):
         return _read_block(plain, problems, store_dir_given=store_dir_given)
@@ -76,7 +76,7 @@ def _read_unique_tag(name: str, value: Value, problems: Problems) -> Changes:
 
 
 def _read_sync(name: str, value: Value, problems: Problems) -> Changes:
-    """How long a message may be acknowledged before it is synced: "always" is not at all."""
+    """How long after its acknowledgement a message may be synced; "always" means before it."""
     plain = value.plain
     if isinstance(plain, str) and plain.lower() == "always":
         return {"sync_interval": SYNC_ALWAYS}
@@ -232,7 +232,7 @@ FIELDS: dict[str, Reader] = {
     "domain": _text("jetstream_domain"),
     "unique_tag": _read_unique_tag,
     "limits": _read_limits,
-    # Where nats-server refuses messages of a stream that falls behind, publishers wait here.
+    # nats-server refuses messages of a stream that falls behind; here publishers wait.
     "max_buffered_size": _size(""),
     "max_buffered_msgs": _number(),
     "request_queue_limit": _number("jetstream_request_queue_limit"),

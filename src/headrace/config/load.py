@@ -17,14 +17,14 @@ from headrace.errors import ConfigError
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Options, and what to tell the user on stderr before the server starts: one line each."""
+    """Options, and warnings to print to stderr before the server starts."""
 
     options: Options
     warnings: tuple[str, ...] = ()
 
 
 def load_file(path: str, base: Options = DEFAULT_OPTIONS) -> Loaded:
-    """`base` changed by a configuration file. Raises ConfigError with all that is wrong in it."""
+    """`base` changed by a configuration file. Raises ConfigError with all errors in it."""
     options, problems = _read(path, base)
     if problems.errors:
         raise ConfigFileError([*problems.warnings, *problems.errors])
@@ -42,7 +42,7 @@ def check_configuration(command: CommandLine) -> str:
     """For `-t`: the line that says that the file is valid. Raises ConfigError also for warnings, as
     nats-server does.
 
-    Options that contradict each other are not looked at here, again as in nats-server.
+    Options that contradict each other are not checked here, again as in nats-server.
     """
     options, problems = _read(command.config_path, DEFAULT_OPTIONS)
     if problems.errors or problems.warnings:

@@ -17,7 +17,7 @@ from headrace.errors import ConfigError
 NATS_VERSION = "2.15.1"
 """The nats-server version whose behaviour is implemented, and which is announced to clients."""
 API_LEVEL = 5
-"""Of JetStream, as that version has it. nats-server announces it also where JetStream is off."""
+"""The level of that version's JetStream API. nats-server announces it even if JetStream is off."""
 
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 4222
@@ -48,7 +48,7 @@ class JetStreamLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
     max_request_batch: int = 0
     max_ack_pending: int = 0
-    max_ha_assets: int = 0  # about clusters
+    max_ha_assets: int = 0  # for clusters
     duplicate_window: float = 0.0
     max_batch_inflight_per_stream: int = 0
     max_batch_inflight_total: int = 0
@@ -71,9 +71,9 @@ class AccountLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server was asked to do."""
+    """All options of a server."""
 
-    # Where it listens
+    # Addresses
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT  # ANY_FREE_PORT: the system chooses
     client_advertise: str = ""
@@ -81,7 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int = 0  # 0: no monitoring; ANY_FREE_PORT: the system chooses
     http_base_path: str = "/"
 
-    # Who it is
+    # Identity
     server_name: str = ""  # empty: its id
     tags: tuple[str, ...] = ()
     metadata: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     users: tuple[User, ...] | None = None  # None: there is no users array. An empty one keeps everyone out
     no_auth_user: str = ""
-    account: str = GLOBAL_ACCOUNT  # the one that all users are in
+    account: str = GLOBAL_ACCOUNT  # the account of all users
     auth_timeout: float = 2.0
 
     # Logging
@@ -135,13 +135,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     # JetStream
     jetstream: bool = False
-    jetstream_max_memory: int = CHOSEN_BY_THE_SERVER  # three quarters of the machine's
-    jetstream_max_store: int = CHOSEN_BY_THE_SERVER  # three quarters of what is free on the disk
+    jetstream_max_memory: int = CHOSEN_BY_THE_SERVER  # three quarters of the machine's memory
+    jetstream_max_store: int = CHOSEN_BY_THE_SERVER  # three quarters of the free disk space
     jetstream_domain: str = ""
     jetstream_strict: bool = True  # unknown fields of API requests are errors
-    jetstream_unique_tag: str = ""  # about clusters
+    jetstream_unique_tag: str = ""  # for clusters
     jetstream_limits: JetStreamLimits = JetStreamLimits()
-    account_jetstream: bool = True  # whether the account may have streams, where the server has JetStream
+    account_jetstream: bool = True  # whether the account may have streams, if the server has JetStream
     account_limits: AccountLimits = AccountLimits()
     jetstream_request_queue_limit: int = 10_000
     sync_interval: float = SYNC_ALWAYS  # until an acknowledged message is synced; nats-server's is 2 minutes
@@ -166,16 +166,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def jetstream_directory(self) -> str:
-        """Where streams are kept.
+        """Where streams are stored.
 
-        Without a storage directory it is a temporary one: the same after a restart, but not nats-server's,
-        whose files are of another kind.
+        By default a temporary directory: the same after a restart, but not that of nats-server, whose files
+        have another format.
         """
         return os.path.join(self.store_dir or os.path.join(tempfile.gettempdir(), "headrace"), "jetstream")
 
     @property
     def auth_required(self) -> bool:
-        """Whether CONNECT must carry credentials.
+        """Whether CONNECT must have credentials.
 
         A password without a user asks for none, as in nats-server.
         """
@@ -197,7 +197,7 @@ def is_bcrypt(secret: str) -> bool:
     return secret.startswith(("$2a$", "$2b$", "$2x$", "$2y$"))
 
 
-# An option that is given as zero means its default, as in nats-server, so that `port: 0` is 4222.
+# As in nats-server, zero means the default of an option, so `port: 0` is 4222.
 ZERO_MEANS_DEFAULT = (
     "port",
     "max_connections",
@@ -246,7 +246,7 @@ def check_options(options: Options) -> None:
         raise ConfigError("server name cannot contain spaces")
     check_domain(options.jetstream_domain)
     if options.account != GLOBAL_ACCOUNT and (options.username or options.token):
-        # They would be in the global account, apart from the users of the other one.
+        # They would be in the global account, isolated from the users of the other one.
         raise ConfigError(
             "a user or token next to the users of an account: "
             "this version of Headrace supports one account and does not support more yet"
@@ -262,7 +262,7 @@ def check_options(options: Options) -> None:
 
 
 def check_domain(domain: str) -> None:
-    """It becomes one token of the API's subjects. Raises ConfigError."""
+    """It becomes a token in subjects of the API. Raises ConfigError."""
     if any(character in domain for character in ".*>"):
         raise ConfigError("invalid domain name: may not contain ., * or >")
     if any(character in domain for character in " \t\r\n\f\0"):

@@ -1,4 +1,4 @@
-"""Collects all that is wrong with a configuration, so that one run reports every mistake."""
+"""Collects all errors in a configuration, so that one run reports every mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.errors import ConfigError
 
 
 class ConfigFileError(ConfigError):
-    """All mistakes of one file. `problems` holds them one by one; str() has one line for each."""
+    """All mistakes in one file. `problems` has them one by one; str() has one line for each."""
 
     def __init__(self, problems: list[ConfigError]) -> None:
         first = problems[0]
@@ -32,7 +32,7 @@ class Problems:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Keeps a ConfigError that is raised inside, and goes on."""
+        """Collects a ConfigError that is raised inside, and continues."""
         try:
             yield
         except ConfigError as error:

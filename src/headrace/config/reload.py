@@ -1,7 +1,7 @@
 """Which options can change while the server runs.
 
 A reload is all or nothing: if one changed option needs a restart, nothing changes and the old options stay.
-The table follows nats-server's reload: what it refuses is refused here too.
+The table follows nats-server's reload, and refuses the same changes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headrace.config.addresses import split_host_port
 from headrace.config.options import ANY_FREE_PORT, SECRET_OPTIONS, Options
 from headrace.errors import ConfigError
 
-# Applied at once, grouped by what the server has to do about them.
+# Applied at once, grouped by what the server must do.
 LOGGING_OPTIONS = frozenset(
     {
         "debug",
@@ -43,8 +43,8 @@ LIMIT_OPTIONS = frozenset(
 )
 RELOADABLE_OPTIONS = LOGGING_OPTIONS | AUTH_OPTIONS | FILE_OPTIONS | INFO_OPTIONS | LIMIT_OPTIONS
 
-# Not options that a user sets: they may differ, and there is nothing to do about it. A storage directory
-# means nothing where there is no JetStream.
+# Not set by users: they may differ, and need no action. Without JetStream, the storage directory does not
+# matter.
 IGNORED_OPTIONS = frozenset({"config_path", "config_digest", "no_sigs", "store_dir"})
 
 RESTART_OPTIONS = frozenset(Options.__struct_fields__) - RELOADABLE_OPTIONS - IGNORED_OPTIONS
@@ -95,7 +95,7 @@ def plan_reload(old: Options, new: Options) -> ReloadPlan:
 
 
 def _no_auth_user_left(old: Options, new: Options) -> bool:
-    """no_auth_user may go away together with its user."""
+    """no_auth_user may be removed together with its user."""
     return not new.no_auth_user and all(user.user != old.no_auth_user for user in new.users or ())
 
 

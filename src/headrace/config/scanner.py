@@ -1,7 +1,7 @@
-"""Reads the words of a configuration file: blanks, comments, keys and scalar values.
+"""Reads the words of a configuration file: spaces, comments, keys and scalar values.
 
-The parser (file_format.py) knows about nesting and asks this one for the next word. What a bare word means
-is decided here and follows nats-server 2.15 to the letter, because configuration files lean on it:
+The parser (file_format.py) handles nesting and asks this one for the next word. The meaning of a bare word is
+decided here and follows nats-server 2.15 exactly, because configuration files depend on it:
 
     4222  -1  2.5          an integer, a float
     64MB  1k  1m           a size: k is 1000, kb ki kib are 1024; so `1m` is a million, not a minute
@@ -10,10 +10,10 @@ is decided here and follows nats-server 2.15 to the letter, because configuratio
     2026-01-31T00:00:00Z   a date; any other `digits-` is an error
     on yes true, off no    a boolean, in any case
     $NAME                  a reference; `$2a$...` is a bcrypt hash and stays a string
-    anything else          a string that ends at a blank or one of , ; ] }
+    anything else          a string that ends at a space, a tab or one of , ; ] }
 
-Stricter than nats-server on purpose, where it silently accepts a mistake: an unfinished quote, an unknown
-size suffix, a key in a map with no value, a lone `/` where a comment or separator may stand, NUL characters.
+Deliberately stricter than nats-server where it silently accepts a mistake: an unfinished quote, an unknown
+size suffix, a key in a map with no value, a lone `/` in place of a comment or separator, NUL characters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from datetime import UTC, datetime
 from headrace.errors import ConfigError
 
 NEW_LINES = "\n\r"
-BLANKS = " \t"
-# What Unicode calls white space. str.isspace() also takes the four separators U+001C to U+001F.
+SPACES_AND_TABS = " \t"
+# White space in Unicode. str.isspace() also accepts the four separators U+001C to U+001F.
 _SPACE_CLASS = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 _SPACES = re.compile(f"{_SPACE_CLASS}*")
 _COMMENT = re.compile(r"(?:#|//)[^\n\r]*")
@@ -60,7 +60,7 @@ Scalar = str | bool | int | float | datetime | Reference
 
 
 class Scanner:
-    """A text and a position in it. Methods move the position; what is wrong is raised as ConfigError."""
+    """A text and a position in it. Methods move the position, and raise ConfigError."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
@@ -71,7 +71,7 @@ class Scanner:
             self.position = text.index("\0")
             raise self.parse_error("a NUL character is not allowed")
 
-    # Where we are
+    # Position
 
     def place(self, position: int) -> tuple[int, int]:
         """Line and column of a position (see Value for how columns count)."""
@@ -96,7 +96,7 @@ class Scanner:
     def at_end(self) -> bool:
         return self.position >= len(self.text)
 
-    # Blanks and comments
+    # Spaces and comments
 
     def skip_blanks(self) -> None:
         """Spaces and tabs, but not new lines."""
@@ -104,13 +104,13 @@ class Scanner:
             self.position += 1
 
     def skip_spaces(self) -> None:
-        """Blanks and new lines."""
+        """Spaces, tabs and new lines."""
         match = _SPACES.match(self.text, self.position)
         assert match is not None
         self.position = match.end()
 
     def skip_comment(self) -> bool:
-        """One comment up to its end of line; says whether there was one."""
+        """One comment up to its end of line; returns whether there was one."""
         match = _COMMENT.match(self.text, self.position)
         if match is None:
             if self.peek() == "/":
@@ -127,7 +127,7 @@ class Scanner:
     # Keys and includes
 
     def key(self) -> tuple[str, int, bool]:
-        """The next key, its position, and whether it is the bare word `include` followed by a blank."""
+        """The next key, its position, and whether it is the bare word `include` followed by a space."""
         character = self.peek()
         if character in ("=", ":"):
             raise self.parse_error(f"Unexpected key separator '{character}'.")
@@ -141,7 +141,7 @@ class Scanner:
         return match.group(), match.start(), is_include
 
     def skip_key_separator(self) -> bool:
-        """At most one `=` or `:`, with any blanks and new lines before it; says whether there was one."""
+        """At most one `=` or `:`, with any spaces and new lines before it; returns whether there was one."""
         self.skip_spaces()
         if self.peek() not in ("=", ":"):
             return False
@@ -242,7 +242,7 @@ class Scanner:
         return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)  # joined to UTF-8 by _join_bytes
 
     def _block(self) -> str:
-        """A block string: it ends at a line that holds nothing but `)`."""
+        """A block string: it ends at a line with nothing but `)`."""
         start = self.position + 1
         end = self.text.find("\n)\n", self.position)
         if end >= 0:
@@ -274,7 +274,7 @@ class Scanner:
             return self._integer(self.text[start : self.position])
         if character == "-":
             return self._date(start)
-        self.position += 1  # whatever it is, even a quote or a bracket: the word goes on
+        self.position += 1  # whatever it is, even a quote or a bracket: the word continues
         return self._bare(start)
 
     def _integer(self, digits: str) -> int:
@@ -332,7 +332,7 @@ class Scanner:
 
 
 def _meaning(word: str) -> Scalar:
-    """What a bare word stands for."""
+    """The value of a bare word."""
     if word.lower() in _TRUE:
         return True
     if word.lower() in _FALSE:
@@ -343,7 +343,7 @@ def _meaning(word: str) -> Scalar:
 
 
 def _join_bytes(parts: list[str]) -> str:
-    """Parts as one text in which bytes given as \\xXX that make up UTF-8 have become characters."""
+    """The parts as one text, with UTF-8 bytes given as \\xXX decoded to characters."""
     text = "".join(parts)
     if text.isascii():
         return text

@@ -18,10 +18,10 @@ SIGNALS: dict[str, signal.Signals] = {
 
 
 def send_signal(expression: str) -> None:
-    """Sends what `SIGNAL=PID` or `SIGNAL=PIDFILE` says. Raises UsageError where that fails.
+    """Sends the signal of `SIGNAL=PID` or `SIGNAL=PIDFILE`. Raises UsageError if that fails.
 
-    nats-server can also look for the one process of its name; a server in Python shares its process name
-    with every other Python program, so here the process must be named.
+    nats-server can also find the process by its name; a server in Python shares its process name with every
+    other Python program, so here the pid is required.
     """
     command, _, target = expression.partition("=")
     if "=" in target:
@@ -43,7 +43,7 @@ def _read_pid(target: str) -> int:
             text = file.read(32).strip()
     except (OSError, UnicodeDecodeError):
         text = target
-    # 0 and negative numbers address whole groups of processes, which is never what a pid file means.
+    # 0 and negative numbers are process groups, which is never what a pid file means.
     if not text.isascii() or not text.isdecimal() or len(text) > 10 or int(text) == 0:
         raise UsageError(f"invalid pid: {text}")
     return int(text)

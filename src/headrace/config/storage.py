@@ -1,8 +1,8 @@
-"""The storage directory of JetStream: made, checked and locked before anything is read from it; and the
-limits that the options leave to the server.
+"""The storage directory of JetStream, which is created, checked and locked before anything is read from it;
+and the limits that the options leave to the server.
 
-A directory that cannot be used is one clear line at the start, never a stream that fails later. The lock is
-ours alone: nats-server lets two servers write into one directory, and then both lose messages.
+A directory that cannot be used is an error at the start, not a stream that fails later. nats-server has no
+such lock: it lets two servers write into one directory, and then both lose messages.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headrace.config.options import Options
 from headrace.errors import UsageError
 
 DIRECTORY_MODE = 0o750
-LOCK_SECONDS = 3.0  # a server that was told to stop may still be writing
+LOCK_SECONDS = 3.0  # a server that is stopping may still be writing
 LOCK_POLL_SECONDS = 0.02
 LIMIT_IF_UNKNOWN = 1 << 40
-BLOCK_BYTES = 512  # that st_blocks counts, whatever the file system has
+BLOCK_BYTES = 512  # the unit of st_blocks, on any file system
 
 
 class StorageDirectory:
@@ -34,7 +34,7 @@ class StorageDirectory:
         self._descriptor = -1
 
     async def open(self) -> None:
-        """Raises UsageError with what is wrong with it."""
+        """Raises UsageError if the directory cannot be used."""
         _make(self.path)
         _check_writable(self.path)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -49,7 +49,7 @@ class StorageDirectory:
             await asyncio.sleep(LOCK_POLL_SECONDS)
 
     def close(self) -> None:
-        """Leave it to others. The lock goes with the descriptor, also when the process is killed."""
+        """Release it. The lock ends with the descriptor, also when the process is killed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -59,18 +59,18 @@ class StorageDirectory:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: as in nats-server, nobody keeps two servers apart
+        except OSError:  # a file system without locks: as in nats-server, nothing prevents two servers
             return True
         return True
 
 
 def with_limits(options: Options) -> Options:
-    """Options in which the limits that are left to the server have become numbers."""
+    """Options in which the limits that are left to the server are filled in."""
     changes: dict[str, int] = {}
     if options.jetstream_max_memory < 0:
         changes["jetstream_max_memory"] = _memory_bytes() // 4 * 3
     if options.jetstream_max_store < 0:
-        # nats-server counts only what is free: each start with more data allows less, and in the end none.
+        # nats-server counts only free space: each start with more data allows less, and in the end nothing.
         directory = options.jetstream_directory
         changes["jetstream_max_store"] = (_free_bytes(directory) + _used_bytes(directory)) // 4 * 3
     return msgspec.structs.replace(options, **changes)
@@ -108,11 +108,11 @@ def _memory_bytes() -> int:
 
 
 def _used_bytes(path: str) -> int:
-    """The disk space that the files of a directory take, and those of the directories in it."""
+    """The disk space that the files of a directory use, and those of the directories in it."""
     used = 0
     for directory, _, names in os.walk(path):
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # others may be at work in it
+            with contextlib.suppress(FileNotFoundError):  # others may be changing it
                 used += os.lstat(os.path.join(directory, name)).st_blocks * BLOCK_BYTES
     return used
 

@@ -1,7 +1,7 @@
 """What nats-server can do and this version cannot yet: one table for directives, one for flags.
 
-None of it is ever ignored. A `tls` block that is skipped would serve passwords in clear text, and a
-`cluster` that is skipped would lose messages, so each is an error that names the capability.
+None of it is ever ignored. Ignoring a `tls` block would send passwords in clear text, and ignoring a
+`cluster` would lose messages, so each is an error that names the capability.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a configuration file says: plain values that remember where they stand.
+"""The values of a configuration file, with their line and column.
 
 The parser makes them, the directives read them. A map is a dict of str to Value, an array is a list of
 Value; the other kinds are str, bool, int, float and datetime.
@@ -28,7 +28,7 @@ KIND_NAMES: dict[type, str] = {
 
 @dataclass(slots=True)
 class Value:
-    """One value and its place: for a value in a map, the place of its key.
+    """One value and its position: for a value in a map, the position of its key.
 
     Lines count from 1. Columns count from 1 too, except on the first line, where they count from 0: that is
     how nats-server reports them, and editors and scripts that read its messages may read ours.
@@ -77,9 +77,8 @@ class Value:
 def digest(mapping: dict[str, Value]) -> str:
     """The `sha256:...` by which a configuration is named in the log and by `-t`.
 
-    It is the hash of the values as compact JSON with sorted keys, in the very form in which nats-server
-    hashes them, so both servers name the same file alike (and a test can compare every parsed value through
-    it).
+    It is the hash of the values as compact JSON with sorted keys, exactly as nats-server hashes them, so both
+    servers print the same digest for a file (and a test can compare every parsed value through it).
     """
     try:
         text = _json(mapping) + "\n"
@@ -123,9 +122,8 @@ def _json_character(character: str) -> str:
 
 
 def _json_float(number: float) -> str:
-    """The shortest form that reads back the same:
-
-    plain digits, or an exponent for the very small and the very big.
+    """The shortest form that reads back the same: plain digits, or an exponent for very small and very big
+    numbers.
     """
     magnitude = abs(number)
     if magnitude and (magnitude < 1e-6 or magnitude >= 1e21):

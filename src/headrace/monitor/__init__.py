@@ -1,1 +1,1 @@
-"""The HTTP monitoring port: what nats-server tells about itself, in its words."""
+"""The HTTP monitoring port, with the documents and field names of nats-server."""

@@ -110,7 +110,7 @@ def answer_connz(context: Context, query: Query) -> Answer:
 
 
 def make_document(broker: Broker, asked: Asked) -> Iterator[bytes]:
-    """What comes before the list depends on all connections, so they are looked through first, in turns."""
+    """The fields before the list depend on all connections, so they are read first, a batch per turn."""
     now = time.time_ns()
     found = Found(asked, broker.options.account, now)
     for some in batched(candidates(broker, asked)):
@@ -170,7 +170,7 @@ def check_sort(asked: Asked) -> None:
 def candidates(broker: Broker, asked: Asked) -> list[Candidate]:
     """The connections in the given states.
 
-    As in nats-server, closed connections of the global account cannot be asked for by account.
+    As in nats-server, closed connections of the global account cannot be selected by account.
     """
     found: list[Candidate] = []
     if "open" in asked.states:
@@ -188,8 +188,8 @@ def batched(items: list[Candidate]) -> Iterator[list[Candidate]]:
 class Found:
     """The connections that were asked for, sorted batch by batch, and then merged.
 
-    `total` is how many there are in the given states and account. As in nats-server it does not heed the user
-    or the cid.
+    `total` is how many there are in the given states and account. As in nats-server it ignores the user and
+    the cid.
     """
 
     def __init__(self, asked: Asked, configured: str, now: int) -> None:
@@ -213,7 +213,7 @@ class Found:
         self._batches.append(wanted)
 
     def parts(self) -> Iterator[list[Entry]]:
-        """Those from the offset on, up to the limit, in parts; a part is empty while some are passed over."""
+        """Those from the offset on, up to the limit, in parts; parts before the offset are empty."""
         merged = heapq.merge(*self._batches, key=KEY, reverse=self._largest_first)
         count = sum(map(len, self._batches))
         end = min(self._asked.offset + self._asked.limit, count)
@@ -223,14 +223,14 @@ class Found:
 
 
 def account_of(entry: Entry, configured: str) -> str:
-    """Who has not logged in is in the global account."""
+    """A connection that has not logged in is in the global account."""
     return configured if entry.user else GLOBAL_ACCOUNT
 
 
 def is_wanted(entry: Entry, asked: Asked) -> bool:
     if asked.cid and (entry.cid != asked.cid or not entry.reason):
         return entry.cid == asked.cid
-    # No connection here has an MQTT client.
+    # There are no MQTT clients here.
     return not asked.mqtt_client and asked.user in ("", entry.user)
 
 

@@ -1,7 +1,7 @@
 """JSON documents in pieces: two spaces of indent, and escaped as Go's encoder does it.
 
-A list of a document may be an iterator. It is then read while the document is sent, so that a long answer
-neither takes its full size in memory nor holds up the event loop while it is made.
+A list in a document may be an iterator. It is then read while the document is sent, so that a long response
+neither needs its full size in memory nor blocks the event loop.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def encode_value(value: object) -> bytes:
 
 
 def encode_pieces(value: object, newline: bytes = b"\n") -> Iterator[bytes]:
-    """A value on many lines: mappings, lists and iterators are spread out, all else is on one line."""
+    """A value on many lines: mappings, lists and iterators are expanded, everything else is on one line."""
     if isinstance(value, dict) and value and _SCALARS.issuperset(map(type, value.values())):
-        # Most of a long list is this: in one go it takes a sixth of the time.
+        # Most items of long lists are like this; formatting them in one go takes a sixth of the time.
         yield msgspec.json.format(encode_value(value), indent=len(INDENT)).replace(b"\n", newline)
     elif isinstance(value, Mapping):
         separator, inner = b"{", newline + INDENT

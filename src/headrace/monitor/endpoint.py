@@ -1,4 +1,4 @@
-"""What an endpoint gets and what it gives back."""
+"""What an endpoint gets and what it returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. Its body may be made while it is sent; an empty fragment says: go on in the next turn."""
+    """A response. Its body may be made while it is sent; an empty fragment ends a turn."""
 
     body: Iterable[bytes]
     content_type: str = JSON

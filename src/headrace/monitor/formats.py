@@ -23,7 +23,7 @@ def format_uptime(nanoseconds: int) -> str:
 
 
 def format_round_trip(seconds: float) -> str:
-    """A duration, cut to microseconds where it is shorter than a millisecond: `867µs`, `2.159084ms`."""
+    """A duration, rounded down to microseconds if it is shorter than a millisecond: `867µs`, `2.159084ms`."""
     if MICROSECOND < seconds < MILLISECOND:
         seconds = int(seconds / MICROSECOND) * MICROSECOND
     return format_duration(seconds)

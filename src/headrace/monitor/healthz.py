@@ -1,4 +1,4 @@
-"""/healthz: whether the server takes clients, and whether all streams are there, and read and written."""
+"""/healthz: whether the server accepts clients, and whether all streams can be read and written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """The HTTP status, the word for it, and what is wrong: without `details` the first problem is shown."""
+    """The HTTP status, the word for it, and the problems; without `details` only the first is shown."""
 
     status: int = 200
     word: str = "ok"
@@ -87,7 +87,7 @@ def examine(context: Context, query: Query, flags: dict[str, bool]) -> Diagnosis
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a query names; "" is all."""
+    """What a query asks about; "" means all."""
 
     account: str
     stream: str

@@ -1,13 +1,13 @@
-"""A small HTTP/1.1 server on h11: GET and HEAD, keep-alive, and bounds on all that a peer can take.
+"""A small HTTP/1.1 server on h11: GET and HEAD, keep-alive, and limits on everything that a peer can use.
 
     a request's head    MAX_HEAD_BYTES, and HEAD_SECONDS from its first byte to its last
     an idle connection  IDLE_SECONDS, then it is closed
-    an answer           is made piece by piece as the peer reads it; a peer that does not read for
+    a response          is made piece by piece as the peer reads it; a peer that does not read for
                         WRITE_SECONDS is dropped
     connections         MAX_CONNECTIONS, one more is answered with 503
 
-Every peer has a task of its own, so that a slow one holds up nobody else. A request's head is read, and a
-piece of an answer made, in turns (turns.py), so that many peers or requests hold up nobody either.
+Every peer has its own task, so that a slow one delays nobody else. Reading a request's head and making a
+piece of a response take turns (turns.py), so that many peers or requests delay nobody either.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ WITHOUT_BODY = b"HEAD"
 
 
 class HttpServer:
-    """Answers requests with `handle(target)`, which must not raise for what a peer can send.
+    """Answers requests with `handle(target)`, which must not raise for anything that a peer can send.
 
-    The bounds are attributes, so that an owner can choose others before it starts the server.
+    The limits are attributes, so that others can be set before the server starts.
     """
 
     def __init__(self, handle: Callable[[str], Answer], logger: Logger) -> None:
@@ -88,7 +88,7 @@ class HttpServer:
         except (TimeoutError, ConnectionError):
             writer.transport.abort()
         except asyncio.CancelledError:
-            writer.transport.abort()  # the server stops; a task that ends well is what asyncio expects here
+            writer.transport.abort()  # the server stops; asyncio expects the task to end normally here
         except Exception as error:
             text = "".join(traceback.format_exception(error))
             self._logger.error(f"monitoring: Internal error, closing this connection: {text}")
@@ -138,9 +138,9 @@ class Peer:
         self._is_first = True
 
     async def read_request(self) -> h11.Request | None:
-        """The next request, or None if the peer has gone.
+        """The next request, or None if the peer has disconnected.
 
-        Raises TimeoutError if it takes too long, RemoteProtocolError if it is no HTTP.
+        Raises TimeoutError if it takes too long, RemoteProtocolError if it is not HTTP.
         """
         event = await self._next_event()
         if event is h11.NEED_DATA and not self._is_first and not self._http.trailing_data[0]:
@@ -160,7 +160,7 @@ class Peer:
             return self._http.next_event()
 
     async def send(self, answer: Answer, *, has_body: bool) -> None:
-        """Send an answer; one that fits into a piece says how long it is."""
+        """Send a response, with its length if it fits into one piece."""
         pieces = iter(collect(answer.body))
         first = await self._next_piece(pieces) or b""
         second = await self._next_piece(pieces)
@@ -191,7 +191,7 @@ class Peer:
         return piece
 
     async def refuse(self, status: HTTPStatus) -> None:
-        """The last answer on this connection."""
+        """The last response on this connection."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = answer_status(status)
             headers = [("Content-Type", TEXT), ("Connection", "close")]
@@ -203,7 +203,7 @@ class Peer:
             await self._linger()
 
     async def _linger(self) -> None:
-        """Take some of what is still under way: closing a socket with unread data would undo the answer."""
+        """Read what the peer still sends: closing a socket with unread data would discard the response."""
         self._writer.write_eof()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
@@ -212,7 +212,7 @@ class Peer:
                         break
 
     def next_cycle(self) -> bool:
-        """Whether another request may follow. A request that brings a body is the last: it is not read."""
+        """Whether another request may follow. One with a body is the last, because the body is not read."""
         if isinstance(self._http.next_event(), h11.EndOfMessage) and self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
             return True
@@ -231,7 +231,7 @@ def answer_status(status: HTTPStatus) -> Answer:
 
 
 def collect(fragments: Iterable[bytes]) -> Iterable[bytes]:
-    """Join small fragments to pieces that are worth sending. An empty one ends a turn, and is a piece."""
+    """Join small fragments into larger pieces. An empty fragment ends a turn, and is a piece."""
     gathered: list[bytes] = []
     size = 0
     for fragment in fragments:

@@ -25,7 +25,7 @@ NO_CONFIG: dict[str, Any] = {"max_memory": 0, "max_storage": 0}
 
 
 def describe_config(options: Options) -> dict[str, Any]:
-    """`options` are those that JetStream runs with: their limits are numbers."""
+    """`options` are those that JetStream runs with, in which all limits are known."""
     always = options.sync_interval == SYNC_ALWAYS
     described: dict[str, Any] = {
         "max_memory": options.jetstream_max_memory,

@@ -1,4 +1,4 @@
-"""/jsz: streams and consumers, as much of them as was asked for."""
+"""/jsz: accounts, streams and consumers, in as much detail as was asked for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_query(query: Query) -> Asked:
     accounts = decode_bool(query, "accounts")
     streams = decode_bool(query, "streams")
     consumers = decode_bool(query, "consumers")
-    decode_bool(query, "direct-consumers")  # those of mirrors and sources: there are none here
+    decode_bool(query, "direct-consumers")  # of mirrors and sources, which have none here
     config = decode_bool(query, "config")
     offset, limit = decode_int(query, "offset"), decode_int(query, "limit")
     leader_only, raft = decode_bool(query, "leader-only"), decode_bool(query, "raft")

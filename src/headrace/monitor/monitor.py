@@ -1,4 +1,4 @@
-"""The monitoring port: which address it has and which path leads to which endpoint."""
+"""The monitoring port: its address, and the table of paths and endpoints."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Monitor:
         return join_address(self.broker.options.monitor_host, self.port)
 
     def show_jetstream(self, jetstream: JetStream) -> None:
-        """From now on report on its streams, too."""
+        """Report on its streams from now on."""
         self._context = msgspec.structs.replace(self._context, jetstream=jetstream)
 
     async def start(self) -> None:
-        """Raises UsageError if the address cannot be had."""
+        """Raises UsageError if the address cannot be used."""
         host, port = self.broker.options.monitor_host, self.broker.options.http_port
         try:
             listening = listen(host, port)
@@ -82,7 +82,7 @@ class Monitor:
         await self.http.stop()
 
     def handle(self, target: str) -> Answer:
-        """The answer to a request for a path with or without a query."""
+        """The response to a request for a path, with or without a query."""
         path, _, query = target.partition("?")
         route = self._routes.get(unquote(path))
         if route is None:

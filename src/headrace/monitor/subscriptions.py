@@ -1,4 +1,4 @@
-"""How subscriptions are shown, and which part of a long list."""
+"""How subscriptions are shown, and the pages of long lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def account_labels(account: str) -> dict[str, str]:
 
 
 def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscription]:
-    """Some at a time: answers are sent in pieces, and subscriptions come and go in between."""
+    """Some at a time: responses are sent in pieces, and subscriptions come and go in between."""
     some, position = connection.link.some_subscriptions(0, offset)
     yield from some
     while position:
@@ -50,5 +50,5 @@ def show(text: bytes) -> str:
 
 
 def page(offset: int, limit: int) -> tuple[int, int]:
-    """The offset and limit that are used for those that were asked for."""
+    """The offset and limit to use for those in the request."""
     return max(offset, 0), limit if limit > 0 else DEFAULT_LIST_SIZE

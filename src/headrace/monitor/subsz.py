@@ -1,4 +1,4 @@
-"""/subsz: how the subscriptions are kept and, on demand, which ones there are."""
+"""/subsz: statistics of the subscriptions and, on request, a list of them."""
 
 from __future__ import annotations
 

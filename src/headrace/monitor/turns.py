@@ -1,8 +1,8 @@
 """One step of the monitor in a turn of the event loop, for all its peers together, first come, first served.
 
-Whoever sends many requests at once, over one connection or many, has them answered one by one: between two of
-them the server does everything else. Without this, 50 requests in one write were answered in one turn, and
-nobody else was served meanwhile.
+Many requests at once, over one connection or many, are answered one by one, and the server does everything
+else in between. Without this, 50 requests in one write were answered in one turn, and nobody else was served
+in the meantime.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Turns:
 
     @asynccontextmanager
     async def next(self) -> AsyncIterator[None]:
-        """What is done in the block, without an await, is all that the monitor does in this turn."""
+        """The monitor does nothing else in this turn than this block, which must not await."""
         async with self._lock:
             await asyncio.sleep(0)
             yield

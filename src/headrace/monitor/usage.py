@@ -1,4 +1,4 @@
-"""What this process takes of the machine: memory and processor time."""
+"""What this process uses: memory and processor time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def resident_bytes() -> int:
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # not Linux: the largest size so far is the best there is
+    except OSError:  # not Linux: the largest size so far is the best estimate
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 class ProcessorShare:
-    """Per cent of one core, over the time since the last sample; a sample is at least a second long."""
+    """Percent of one core, over the time since the last sample; a sample is at least a second long."""
 
     def __init__(self) -> None:
         self._share = 0.0

@@ -1,4 +1,4 @@
-"""/varz: who the server is, what it was told and what it has done."""
+"""/varz: the server's identity, its settings and its statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answer_varz(context: Context, query: Query) -> Answer:
 
 
 def describe_server(context: Context) -> dict[str, Any]:
-    """All keys of nats-server, in its order, but those that would be untrue (see docs/monitoring.md)."""
+    """All keys of nats-server, in its order, except those that would be wrong (see docs/monitoring.md)."""
     broker = context.broker
     now = time.time_ns()
     hub = broker.hub

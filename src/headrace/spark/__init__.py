@@ -1,8 +1,6 @@
 """Spark: streams as tables, tables as messages, and the session that runs it.
 
-Read `java` (find one that Spark can use), `session` (start Spark, once and in one way); then `source` (what
-Spark asks the data source), `options`, `offsets`, `stream_reader`, `rows`, `sink`. PySpark is an extra, so
-nothing here imports it before it is needed.
+ARCHITECTURE.md has a reading order. PySpark is an extra, so nothing here imports it before it is needed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A limit is shared fairly. Streams that have less than an equal share get all that they have, and the others
 share the rest; so a quiet stream is never kept waiting by a busy one. Every stream that has something gets at
-least one message, because otherwise a small limit would stop it for good.
+least one message, because otherwise a small limit would block it for ever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.spark.partitions import count_parts
 
 
 def share(demands: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Divide `limit` among those who want something: nobody gets more than wanted, and nobody nothing."""
+    """Divide `limit` among streams with messages: each gets at least one, and no more than it has."""
     granted = {}
     left = limit
     waiting = sorted((amount, name) for name, amount in demands.items() if amount > 0)
@@ -34,8 +34,8 @@ def advance(
 ) -> dict[str, Position]:
     """The end of the next batch.
 
-    `extents` says how far each stream may be read. A limit in bytes is turned into a number of messages by
-    the mean size of the messages that the stream holds.
+    `extents` says how far each stream may be read. A limit in bytes is converted to a number of messages with
+    the mean size of the messages in the stream.
     """
     ahead = {stream: extents[stream].end - positions[stream].next for stream in extents}
     rows = share(ahead, max_rows if max_rows is not None else sum(ahead.values()))

@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         if not isinstance(partition, StreamPartition):
-            return  # Spark's stand-in for "no partitions": the streams are empty
+            return  # this is how Spark represents "no partitions": the streams are empty
         with readable_errors():
             try:
                 yield from read_rows(
@@ -53,7 +53,7 @@ class BatchReader(DataSourceReader):
                 self.streams.close()
 
     def ranges(self) -> list[Range]:
-        """What is to be read."""
+        """The ranges to read."""
         ranges = []
         parts = self.options.min_partitions and -(-self.options.min_partitions // len(self.options.streams))
         for stream in self.options.streams:
@@ -63,7 +63,7 @@ class BatchReader(DataSourceReader):
         return ranges
 
     def subjects(self) -> tuple[str, ...]:
-        """Subjects to ask the server for; all, if there are none."""
+        """Subject filters for the server; all subjects if empty."""
         return self.options.subjects
 
     def bounds(self, stream: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""The server, as the data source sees it: what streams hold, where a time is in them.
+"""What the data source asks the server: which messages streams have, and the sequence of a time.
 
-A `Streams` travels to Spark's workers inside readers and writers, so it must be picklable: the connection is
-made when it is first needed, in whichever process that is, and is left behind when the object travels on.
+A `Streams` is sent to Spark's workers inside readers and writers, so it must be picklable: the connection is
+opened on first use, in whichever process that is, and is not pickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def connect(connection: ConnectionOptions) -> Client:
 
 
 class Streams:
-    """Asks the server about streams, and keeps an answer for a moment."""
+    """Asks the server about streams, and caches responses for a moment."""
 
     def __init__(self, connection: ConnectionOptions) -> None:
         self._connection = connection
@@ -55,13 +55,13 @@ class Streams:
         return self._client
 
     def extent(self, stream: str) -> Extent:
-        """What this stream holds now. Raises StreamNotFound."""
+        """What this stream has now. Raises StreamNotFound."""
         info = self.client.stream_info(stream)
         first = info.first_seq if info.messages else info.last_seq + 1
         return Extent(max(1, first), info.last_seq, info.messages, info.bytes, info.created)
 
     def extents(self, streams: Iterable[str]) -> dict[str, Extent]:
-        """The same for several; answers may be a tenth of a second old."""
+        """The same for several streams; may be a tenth of a second old."""
         if time.monotonic() - self._asked_at > KEEP_SECONDS or set(streams) != set(self._extents):
             self._extents = {stream: self.extent(stream) for stream in streams}
             self._asked_at = time.monotonic()

@@ -1,8 +1,8 @@
-"""The duplicate window: how long a stream recognises a message that is published again.
+"""The duplicate window: how long a stream recognizes a message that is published again.
 
-A query that was stopped repeats its last batch when it starts again. If the stream has forgotten the ids by
-then, messages of that batch are in it twice. nats-server remembers for 2 minutes by default, which a machine
-needs to reboot; so a sink says it when a stream remembers for less than RESTART_SECONDS.
+A query that was stopped repeats its last batch when it is restarted. If the stream has forgotten the ids by
+then, messages of that batch are duplicated. nats-server's default is 2 minutes, about as long as a reboot, so
+a sink prints a warning if the window is shorter than RESTART_SECONDS.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _checked: set[str] = set()
 
 
 def warning_about(client: Client, subject: str) -> str | None:
-    """What to say about the stream that keeps this subject; None if all is well or no stream keeps it."""
+    """The warning about the stream that stores this subject; None if there is no problem or no stream."""
     warnings = (warning_about_stream(client, stream) for stream in client.stream_names(subject))
     return next(filter(None, warnings), None)
 
@@ -39,7 +39,7 @@ def warning_about_stream(client: Client, stream: str) -> str | None:
 
 
 def warn_if_short(client: Client, subjects: Any) -> None:
-    """Say it on stderr, which Spark puts into its log; once per process and subject."""
+    """Print it to stderr, which Spark puts into its log; once per process and subject."""
     subject = subjects if isinstance(subjects, str) else subjects[0].as_py()
     if subject in _checked:
         return
@@ -47,6 +47,6 @@ def warn_if_short(client: Client, subjects: Any) -> None:
     try:
         warning = warning_about(client, subject)
     except HeadraceError:
-        return  # whoever may only publish may not ask
+        return  # a user that may only publish may not ask
     if warning:
         print(f"headrace: warning: {warning}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What keeps Spark from working, and how an error travels through Spark.
+"""The errors of the Spark integration, and how an error passes through Spark.
 
 Our code runs in Python processes that Spark starts. What is raised there reaches the user inside a Java
 exception, as text: the traceback of the worker, whose last line is the name of the exception and its message.
@@ -23,7 +23,7 @@ class SparkError(HeadraceError):
 
 
 class DataSourceError(HeadraceError):
-    """The data source cannot do what it is asked: an option, an offset, a column or the server is wrong."""
+    """The data source cannot do what was asked: an option, an offset, a column or the server is wrong."""
 
 
 class DataLossError(DataSourceError):
@@ -51,7 +51,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def _leave_traceback_out() -> None:
-    """Of what Spark's Python process, if this is one, is about to report.
+    """Leave it out of what Spark's Python process, if this is one, is about to report.
 
     Spark reads this variable when it reports an exception. The process ends right after that, so that the
     tracebacks of a user's own functions are not touched. HEADRACE_TRACEBACK=1 keeps ours.
@@ -68,7 +68,7 @@ def in_one_line(error: HeadraceError) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """The one line of an exception from Spark that tells the user what is wrong."""
+    """The line of an exception from Spark that says what is wrong."""
     if isinstance(error, HeadraceError):
         return in_one_line(error)
     text = str(error)
@@ -80,7 +80,7 @@ def reason_of(error: BaseException) -> str:
         causes = [cause.strip() for cause in _CAUSE.findall(told) if not cause.startswith(_CALLING_JAVA)]
         return _first_and_last(causes or raised)
     if raised:
-        return str(raised[0]).strip()  # in a worker; what follows is Java's way from there to here
+        return str(raised[0]).strip()  # in a worker; the rest is Java's stack
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("["):
         return lines[0]  # Spark's own error class and sentence: `[TABLE_OR_VIEW_NOT_FOUND] The table …`
@@ -88,6 +88,6 @@ def reason_of(error: BaseException) -> str:
 
 
 def _first_and_last(causes: list[str]) -> str:
-    """What Spark was doing, and what kept it from it: a full disk is the last of several causes."""
+    """What Spark was doing, and why it failed: a full disk is the last of several causes."""
     first, last = causes[0], causes[-1]
     return first if first == last else f"{first.rstrip('.')}: {last}"

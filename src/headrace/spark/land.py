@@ -1,4 +1,4 @@
-"""Keeps a table of a stream up to date: what `headrace land` does."""
+"""`headrace land`: keeps a table of a stream up to date."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Landing:
     stream: str
     directory: str
     options: dict[str, str] = field(default_factory=dict)
-    """Of the data source: servers, who we are."""
+    """Options of the data source: servers and credentials."""
     partition_by: str = "day"
     text: bool = False
     """Store payloads as text instead of bytes."""
@@ -42,7 +42,7 @@ class Landing:
 
 
 def start_landing(spark: SparkSession, landing: Landing, *, once: bool) -> StreamingQuery:
-    """Start it. With `once`, the query ends when it has landed what is there now."""
+    """Start it. With `once`, the query ends when it has landed all messages of now."""
     columns = PARTITIONS[landing.partition_by]
     table = Table(
         spark,

@@ -1,18 +1,18 @@
-"""Message ids: what lets a stream recognise a message that Spark publishes a second time.
+"""Message ids, by which a stream recognizes a message that Spark publishes a second time.
 
 Spark repeats a task that failed and a batch whose end it did not record. The stream drops a message whose
 `Nats-Msg-Id` it has seen within its duplicate window, so a row must get the same id every time. Unless the
-DataFrame has a column `msgId`, it is made of the query, the batch, the partition and the row in it:
+DataFrame has a column `msgId`, the id consists of the query, the batch, the partition and the row in it:
 
     7e1c…:42:0:1017
 
 Query and batch are Spark's own, from its checkpoint, and survive a restart. A batch write outside of a
-streaming query has no such name: its id is made when it is planned, so that repeated tasks are recognised,
+streaming query has no such name: its id is made when it is planned, so that repeated tasks are recognized,
 but a write that is started a second time is a second write.
 
-This holds where a repeated batch has the same rows in the same order, as it has when rows come from streams
-and go through filters and projections. After a shuffle (a join, an aggregation) the order may differ: there,
-`msgId` has to say what makes a row unique.
+This works if a repeated batch has the same rows in the same order, as it has when rows come from streams and
+pass through filters and projections. After a shuffle (a join, an aggregation) the order may differ: then
+`msgId` must identify the row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def ids_of_batch() -> MessageIds:
     """For the task of a streaming query that runs in this process.
 
     Where Spark keeps the names is not documented: if they are no longer there, nothing may be written,
-    because it would not be recognised when it is written again.
+    because it would not be recognized when it is written again.
     """
     context = _task()
     query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)

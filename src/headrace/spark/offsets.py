@@ -1,19 +1,19 @@
-"""Where a query is in its streams: what Spark writes into its checkpoint for us, and what follows from it.
+"""The position of a query in its streams: what Spark writes into its checkpoint for us.
 
 An offset holds one position per stream:
 
     {"ORDERS": {"base": 1, "next": 100001, "parts": 2, "created": 1763250000000000000}}
 
 `next` is the sequence that the following batch starts with. `base` is where the query began, and `parts` how
-many partitions the batch that ends here is cut into. They are there because Spark may ask for any batch
+many partitions the batch that ends here is split into. They are included because Spark may ask for any batch
 again, after a crash, perhaps with other options or on another machine, and must get the same rows in the same
-partitions: the sink makes message ids of them. `created` tells the stream from another one that has been
-given its name since.
+partitions: the sink makes message ids of them. `created` distinguishes the stream from one that was created
+later with the same name.
 
 A new query starts from {}, an offset without any position, and finds its first sequence in the `base` of the
 end. It must not be a sequence: Spark asks for the initial offset again when it repeats the first batch, and
-by then the end of the stream, where `latest` starts, lies elsewhere. What came between would be lost
-silently.
+by then the end of the stream, where `latest` starts, has moved. The messages in between would be silently
+lost.
 
     batch 0   {}            -> base 11, next 15     reads 11 to 14
     batch 1   next 15       -> base 11, next 20     reads 15 to 19
@@ -44,7 +44,7 @@ Offset = Mapping[str, Position]
 
 @dataclass(frozen=True)
 class Extent:
-    """What a stream holds. Without messages, `first` is the sequence that the next one will get."""
+    """The messages of a stream. Without any, `first` is the sequence that the next one will get."""
 
     first: int
     last: int
@@ -69,7 +69,7 @@ class Range:
 
 
 def to_json(offset: Offset) -> dict[str, Any]:
-    """As Spark keeps it. The order is fixed, because Spark compares the text."""
+    """As Spark stores it. The order is fixed, because Spark compares the text."""
     return {
         stream: {
             "base": position.base,
@@ -110,7 +110,7 @@ def ranges_between(start: Offset, end: Offset) -> list[Range]:
 
 
 def resolve(stream: str, wanted: Start, extent: Extent, *, fail_on_data_loss: bool) -> int:
-    """The sequence that a start such as `earliest`, `latest` or 42 means, given what the stream holds now."""
+    """The sequence that a start such as `earliest`, `latest` or 42 means, given what the stream has now."""
     if isinstance(wanted, str):
         return extent.first if wanted == EARLIEST else extent.end
     if wanted > extent.end:
@@ -124,8 +124,8 @@ def resolve(stream: str, wanted: Start, extent: Extent, *, fail_on_data_loss: bo
 def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fail_on_data_loss: bool) -> int:
     """Where reading from `first` really begins. Raises DataLossError if messages from there on are gone.
 
-    They may have been removed by a limit of the stream, or by a purge, or with the whole stream: then there
-    may be another one of that name, which was not `created` when that one was.
+    They may have been removed by a limit of the stream, by a purge, or with the stream itself: then there may
+    be a new one of that name, which was `created` at another time.
     """
     is_another = bool(created) and created != extent.created
     if fail_on_data_loss and (is_another or first > extent.end):
@@ -142,10 +142,11 @@ def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fai
 
 
 LOSS_HINT = (
-    "set failOnDataLoss to false to go on with what there is, or start with a new checkpoint directory"
+    "set failOnDataLoss to false to continue with the messages that are left, "
+    "or use a new checkpoint directory"
 )
 
 
 def wanted_start(starts: str | Mapping[str, Start], stream: str) -> Start:
-    """What the option says about one stream."""
+    """The value of the option for one stream."""
     return starts if isinstance(starts, str) else starts[stream]

@@ -1,4 +1,4 @@
-"""Reads the text of an option's value. Each reader raises ValueError with what it wanted to see."""
+"""Reads the text of an option's value. Each reader raises ValueError with what it expected."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_bytes(text: str) -> int:
-    """A number of bytes: `1048576`, `64k`, `10m`, `1g`, also with a `b` behind."""
+    """A number of bytes: `1048576`, `64k`, `10m`, `1g`, also with a final `b`."""
     number = text.strip().lower().removesuffix("b")
     factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(number[-1:], 1)
     try:

@@ -1,7 +1,7 @@
 """Every option of the data source once: name, how its value is read, its default, where it applies.
 
-docs/spark.md has the same table for people, and a test compares the two. A wrong option is an error when the
-query is defined, because one that is ignored is found only when the results are wrong.
+docs/spark.md has the same table, and a test compares the two. A wrong option is an error when the query is
+defined, because an ignored one would be noticed only when the results are wrong.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ OPTIONS = (
 
 BY_NAME = {option.name.lower(): option for option in OPTIONS}
 
-# Spark hands these on to every source and sink. `path` is what stands in load() and save().
+# Spark passes these to every source and sink. `path` is the argument of load() and save().
 IGNORED = {"checkpointlocation", "queryname", "path"}
 
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """Which servers to try, and who we are to them."""
+    """Which servers to try, and with which credentials."""
 
     servers: tuple[str, ...]
     user: str
@@ -195,7 +195,7 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
 
 
 def _without_overlap(subjects: tuple[str, ...]) -> tuple[str, ...]:
-    """Without those that others cover: a server does not take filters that overlap."""
+    """Without those that others cover, because a server refuses overlapping filters."""
     kept = tuple(
         subject
         for subject in subjects

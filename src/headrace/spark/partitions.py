@@ -1,4 +1,4 @@
-"""Cuts a range of a stream into partitions, which Spark reads side by side."""
+"""Splits a range of a stream into partitions, which Spark reads in parallel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StreamPartition(InputPartition):
 
 
 def count_parts(rows: int, at_least: int | None) -> int:
-    """How many partitions a range of so many sequences gets.
+    """How many partitions a range of `rows` sequences gets.
 
     By default one per core of the machine that plans, if that leaves each of them enough to do.
     """

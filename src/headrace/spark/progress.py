@@ -23,7 +23,7 @@ class Progress:
     rows_per_second: float = 0.0
     """Of the last batch that had rows."""
     lag: int = 0
-    """Messages in the streams behind which the query is."""
+    """How many messages the query is behind its streams."""
     batch_seconds: float = 0.0
 
     def __str__(self) -> str:

@@ -1,17 +1,17 @@
-"""Filters that the server can work with: a batch read that asks for less.
+"""Filter pushdown: a batch read that asks the server for fewer messages.
 
 Used only where the option `filterPushdown` asks for it, because Spark fails every read of a source that can
 push filters down unless `spark.sql.python.filterPushdown.enabled` is true, and it is not by default.
 
-| filter on | what becomes of it |
+| filter on | is turned into |
 |---|---|
 | `seq` `=`, `<`, `<=`, `>`, `>=`, `IN` | a smaller range |
 | `timestamp` the same | a smaller range, by the server's search for a time |
 | `subject` `=`, `IN`, `LIKE 'orders.%'` | a subject filter of the consumer |
 | `stream` `=`, `IN` | fewer streams |
 
-They only make the answer smaller. Spark still applies every filter to what comes back, so a filter that is
-pushed down imprecisely, or not at all, never changes a result.
+This only reduces what is read. Spark still applies every filter to the rows, so a filter that is pushed down
+imprecisely, or not at all, never changes a result.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PushdownReader(BatchReader):
     def narrow_subjects(self, condition: Filter) -> None:
         wanted = _words(condition)
         if wanted is None and isinstance(condition, StringStartsWith) and condition.value.endswith("."):
-            # A pattern cannot be intersected with others, so it is used only where it is alone.
+            # A pattern cannot be intersected with others, so it is used only if it is the only one.
             if (
                 self._subjects is None
                 and not self.options.subjects
@@ -115,7 +115,7 @@ NARROW: dict[str, Callable[[PushdownReader, Filter], None]] = {
 
 
 class Bounds:
-    """The lowest and highest whole number that a value may have, as far as filters say."""
+    """The lowest and highest whole number that the filters allow."""
 
     def __init__(self) -> None:
         self.low: int | None = None

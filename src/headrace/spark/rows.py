@@ -1,9 +1,8 @@
 """Reads one partition: the columns that the client fills from the wire.
 
-A reader that gives back fewer rows than there were has lost data without a word, so everything that is not a
-full answer raises. Gaps are the exception, because deleted messages leave them. Only one kind of gap is not
-innocent: messages that the stream's limits, or a purge, removed between planning and reading. The client
-tells them from the others.
+A reader that returns too few rows has silently lost data, so anything but a complete range raises. Gaps are
+the exception, because deleted messages leave them. One kind of gap is data loss: messages that the stream's
+limits, or a purge, removed between planning and reading. The client distinguishes it from the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The Spark session: one way to start Spark, for the report, the data source's examples and the pipelines.
 
-It takes care of what costs an afternoon if it is forgotten: Java (see `java`); the workers' Python, which
-would otherwise be any `python3` on the path; settings that our data source needs; UTC; and silence: what
-Java and Spark print while they start is not what the user wants to know. It is kept until Spark has started:
-if Spark does not start, the line of it that tells why becomes the error.
+It takes care of everything that is easily forgotten: Java (see `java`); the workers' Python, which would
+otherwise be any `python3` on the path; settings that our data source needs; UTC; and the output of Java and
+Spark while they start, which is hidden. If Spark does not start, the line of it that says why becomes the
+error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOCAL_SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A laptop's host name often resolves to an address that it does not have any more.
+    # A laptop's host name often resolves to an address that it no longer has.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -63,10 +63,10 @@ def spark_session(
 ) -> SparkSession:
     """A Spark session with everything that our Spark work needs; the one that is running, if there is one.
 
-    `master` is any master that Spark takes; without it, all cores of this machine. `settings` win over ours.
-    With `quiet`, what Java and Spark print is dropped. A session that runs already, as in a notebook, is
-    given the settings that can still be changed. Raises SparkError if PySpark or Java is missing or Spark
-    does not start. Whoever starts a session stops it.
+    `master` is any master that Spark accepts; by default all cores of this machine. `settings` override ours.
+    With `quiet`, the output of Java and Spark is dropped. In a session that is already running, as in a
+    notebook, the settings that can still be changed are set. Raises SparkError if PySpark or Java is missing
+    or Spark does not start. The caller that starts a session stops it.
     """
     require_pyspark()
     from pyspark import SparkContext
@@ -81,7 +81,7 @@ def spark_session(
 
 
 def require_pyspark() -> None:
-    """Raises SparkError if the extra is not installed. Commands ask before they do anything else."""
+    """Raises SparkError if the extra is not installed. Commands check this first."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkError("PySpark is not installed", hint="`pip install 'headrace[spark]'` installs it")
 
@@ -123,7 +123,7 @@ def _start(settings: Mapping[str, str], quiet: bool) -> SparkSession:
 
 
 def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
-    """Start Java as PySpark would, but let it print into `output` for as long as it lives."""
+    """Start Java as PySpark would, but with its output in `output`."""
     from pyspark.java_gateway import launch_gateway
 
     streams: dict[str, Any] = {"stdout": output, "stderr": output} if output else {}
@@ -136,8 +136,8 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
 def _interrupt_later() -> Iterator[None]:
     """Let Ctrl-C wait until this is over.
 
-    Java ends when we do, but only once it has told PySpark its port. Interrupted before, PySpark removes the
-    file for the answer, and Java stays behind for ever.
+    Java exits when we do, but only once it has sent its port to PySpark. If PySpark is interrupted before, it
+    removes the file for the port, and Java keeps running for ever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python interrupts the main thread only
@@ -154,7 +154,7 @@ def _interrupt_later() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _variables(local: bool) -> Iterator[None]:
-    """The environment in which Spark starts; Java keeps a copy, ours is put back.
+    """The environment in which Spark starts; Java keeps a copy, ours is restored.
 
     On a cluster the workers' Python may lie elsewhere, so there a PYSPARK_PYTHON that is set is kept.
     SPARK_HOME is given because the script that would find it cannot handle a Python whose path has a space.
@@ -179,7 +179,7 @@ def _variables(local: bool) -> Iterator[None]:
 
 
 def _reason(error: Exception, output: IO[bytes] | None) -> str:
-    """The line that tells why: of Java's exception if there is one, otherwise of what was printed."""
+    """The line that says why: of Java's exception if there is one, otherwise of the output."""
     exception = getattr(error, "java_exception", None)
     text = str(exception.getMessage() if exception is not None else error)
     if "stopped SparkContext" in text:

@@ -1,10 +1,11 @@
 """`format("nats")` as a sink: rows become messages, all of which are acknowledged before Spark continues.
 
 A task publishes its rows with at most `maxInFlight` of them unacknowledged, and ends when the last one is.
-Spark records a batch when all its tasks have ended, so what is recorded is in the stream. What is published
-again is dropped there by its id (see `message_ids`): together, every row is in the stream exactly once.
+Spark records a batch when all its tasks have ended, so a recorded batch is in the stream. Messages that are
+published again are dropped there by their id (see `message_ids`): together, every row is in the stream
+exactly once.
 
-With `acks` none, for subjects that no stream keeps, a task ends when the server has read what it sent.
+With `acks` none, for subjects that no stream stores, a task ends when the server has received what it sent.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task did."""
+    """The result of a task."""
 
     rows: int
     duplicates: int
 
 
 class RowPublisher:
-    """Publishes partitions. It travels to the workers, so it holds only what can be pickled."""
+    """Publishes partitions. It is sent to the workers, so everything in it can be pickled."""
 
     def __init__(self, options: WriteOptions, schema: StructType, write_id: str = "") -> None:
         self.options = options
@@ -52,7 +53,7 @@ class RowPublisher:
         """The name of a batch write; empty in a streaming query."""
 
     def publish(self, batches: Iterator[pyarrow.RecordBatch]) -> Written:
-        """Everything of one partition; returns when all of it has been acknowledged."""
+        """Publish one partition; returns when all of it has been acknowledged."""
         with connect(self.options.connection) as client:
             if self.options.acks:
                 return self._publish_with_acks(client, batches)

@@ -1,14 +1,14 @@
-"""What the sink takes from a DataFrame: which columns, of which types, and as what they are published.
+"""The columns of a DataFrame that the sink uses, their types, and how they are published.
 
 | column | type | |
 |---|---|---|
 | `data` | binary or string | the payload; NULL is an empty one |
-| `subject` | string | where it goes, unless the option `subject` says so for all |
+| `subject` | string | the subject, unless the option `subject` sets it for all |
 | `headers` | array of structs (key, value), or map, of strings | optional |
-| `msgId` | string | optional: what makes the message unique, see `message_ids` |
+| `msgId` | string | optional: identifies the message, see `message_ids` |
 
-Columns that a read of a stream has besides (`stream`, `seq`, `timestamp`) may stay; any other is an error,
-because it may be one of these, misspelt.
+The other columns of a stream read (`stream`, `seq`, `timestamp`) are ignored; any other column is an error,
+because it may be a misspelled one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from headrace.spark.failure import DataSourceError
 
-# What a publisher once asked the stream to do with the message, which is not for another stream to do again.
-# A stream that has others as its sources leaves out the same.
+# Instructions of the original publisher to its stream, which do not apply to another stream.
+# A stream with sources removes the same headers.
 NOT_COPIED = r"^(Nats-Msg-Id$|Nats-Expected-|Nats-Batch-)"
 IGNORED = {"stream", "seq", "timestamp"}
 HEADERS = pyarrow.list_(
@@ -48,7 +48,7 @@ class Messages:
 
 @dataclass(frozen=True)
 class Columns:
-    """Where in a batch the columns are; -1 for none."""
+    """The indexes of the columns in a batch; -1 for none."""
 
     data: int
     subject: int
@@ -57,7 +57,7 @@ class Columns:
 
 
 def find_columns(schema: StructType, subject: str) -> Columns:
-    """Raises DataSourceError if a column is missing, of the wrong type, or not known."""
+    """Raises DataSourceError if a column is missing, has the wrong type, or is unknown."""
     indexes = {field.name.lower(): index for index, field in enumerate(schema.fields)}
     known = {"data", "subject", "headers", "msgid"}
     for name in indexes:
@@ -120,7 +120,7 @@ def messages_of(batch: pyarrow.RecordBatch, columns: Columns, subject: str) -> M
 
 
 def _ids(column: Any) -> Any:
-    """An empty id is none: the message would be stored again whenever it is written again."""
+    """An empty id does not count: the message would be duplicated if it is written again."""
     ids = _whole(column, "msgId")
     row = compute.index(ids, "").as_py()
     if row >= 0:
@@ -164,7 +164,7 @@ def _headers(column: Any) -> Any | None:
 
 
 def _without_instructions(lists: Any) -> Any:
-    """A copy of a stream brings along the ids that its messages had there; here they get others."""
+    """Messages copied from a stream still have their old ids; here they get new ones."""
     left_out = re.compile(NOT_COPIED)
     kept = [[pair for pair in pairs if not left_out.match(pair["key"] or "")] for pairs in lists.to_pylist()]
     return pyarrow.array(kept, HEADERS)

@@ -1,4 +1,4 @@
-"""The data source `nats`: what Spark asks first. It reads options, and hands on to readers and writers."""
+"""The data source `nats`: the entry point for Spark. It reads options, and creates readers and writers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NatsDataSource(DataSource):
 
 
 def _check_schema(schema: StructType, include_headers: bool) -> None:
-    """The user may give one, but a message has the columns that it has."""
+    """A schema given by the user must be this one."""
     expected = columns(include_headers=include_headers)
     given = [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
     if given != expected:

@@ -1,13 +1,13 @@
 """Starts streaming queries one after another.
 
-For each query Spark starts a Python process that asks our source for offsets, and gives it 10 seconds to say
-hello, a number that no setting changes. Several of them at once, while Java is still warming up, may take
-longer on a small machine, and the query fails before it has begun. So one is up before the next is started,
-and one that failed in this way is started again: nothing has happened yet.
+For each query Spark starts a Python process that asks our source for offsets, and gives it 10 seconds to
+connect, which cannot be configured. Several of them at once, while Java is still warming up, may take longer
+on a small machine, and the query fails before it has begun. So one is up before the next is started, and one
+that failed in this way is restarted: nothing has happened yet.
 
-A query whose sink is ours needs such a process for every batch, so that a busy moment can end it later, too.
-`came_too_late` tells this from a failure that would come back; whoever follows the query starts it again, and
-its checkpoint sees to the rest.
+A query with our sink needs such a process for every batch, so a busy moment can end it later, too.
+`came_too_late` distinguishes this from a failure that would recur; the caller restarts the query, which
+resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STARTING = "Initializing sources"
 
 
 def start_query(writer: DataStreamWriter) -> StreamingQuery:
-    """The query, when it is up; it may have failed by then, as any query may."""
+    """The query, when it is up; by then it may have failed for other reasons."""
     for attempt in range(ATTEMPTS):
         query = writer.start()
         while query.isActive and query.status["message"] == STARTING:

@@ -1,7 +1,7 @@
-"""Whether the stream that is to take messages takes their subjects: asked before anything is published.
+"""Checks, before anything is published, that the stream accepts the subjects of the messages.
 
-An acknowledgement says which stream has stored a message, but then it is stored, perhaps in a wrong one.
-Subjects that a stream has said to take are its own, because no two streams may share one.
+An acknowledgement says which stream has stored a message, but then it is too late. A subject that this stream
+accepts belongs to no other, because streams cannot share subjects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.client import Client
 from headrace.spark.failure import DataSourceError
 from headrace.subjects.grammar import matches
 
-# Of a batch with more different subjects than these, the others are seen by their acknowledgements.
+# In a batch with more distinct subjects than this, the others are checked by their acknowledgements.
 MOST_SUBJECTS = 1000
 
 
@@ -25,7 +25,7 @@ class StreamCheck:
         self._patterns = client.stream_info(stream).subjects
 
     def __call__(self, subjects: Any) -> None:
-        """One subject, or a column of them. Raises DataSourceError for one that the stream does not take."""
+        """One subject, or a column of them. Raises DataSourceError if the stream does not accept one."""
         if isinstance(subjects, str):
             different = [subjects]
         else:

@@ -1,8 +1,8 @@
 """`spark.readStream.format("nats")`: the streams as tables that grow.
 
-Nothing is kept on the server and nothing in memory that a restart would need: the position of the query is in
-Spark's checkpoint (see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next
-batch starts, and not at all for the last batch of an AvailableNow query, so nothing may depend on it.
+A restart needs nothing from the server or from memory: the position of the query is in Spark's checkpoint
+(see `offsets`). That is why `commit` does nothing. Spark calls it late, when the next batch starts, and not
+at all for the last batch of an AvailableNow query, so nothing may depend on it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One per query and process: the driver's plans batches, those of the workers read them."""
+    """One per query and process: on the driver it plans batches, on the workers it reads them."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
@@ -64,15 +64,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember how far the streams reach now: this query ends there."""
+        """Record the current end of the streams, where this query ends."""
         with readable_errors():
             self._target = dict(self.streams.extents(self.options.streams))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; `start` as it is when there is nothing new.
+        """Where the next batch ends; `start` itself if there is nothing new.
 
-        A query that starts gets an end at once, even when there is nothing to read: the base is in it, and
-        from then on in the checkpoint.
+        A new query gets an end at once, even if there is nothing to read, so that its base is in the
+        checkpoint.
         """
         with readable_errors():
             before = from_json(start)
@@ -90,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(end) if moved else start
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """How far the streams reach now; the lag in a query's progress is the distance to it."""
+        """The current end of the streams; the lag in a query's progress is the distance to it."""
         with readable_errors():
             extents = self.streams.extents(self.options.streams)
             return to_json({name: Position(extent.first, extent.end) for name, extent in extents.items()})
@@ -98,8 +98,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The same start and end give the same partitions, at any time and with any options.
 
-        But for what is lost and may be lost: a stream that ends before the range does is not the one that
-        the range was planned for. Nothing of it belongs to this batch; the next one starts it over.
+        Except after data loss that is allowed: a stream that ends before the range does is not the one that
+        the range was planned for. It is not part of this batch; the next one reads it from the start.
         """
         with readable_errors():
             positions = from_json(end)
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- the positions of the streams
 
     def _readable(self) -> Mapping[str, Extent]:
-        """What the streams hold; in an AvailableNow query, what they held when it began."""
+        """What the streams have; in an AvailableNow query, what they had when it began."""
         if self._target is None:
             return self.streams.extents(self.options.streams)
         return self._target
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return check_kept(stream, first, extent, created=created, fail_on_data_loss=fail)
 
     def _base(self, stream: str, extent: Extent) -> int:
-        """Where this query begins in a stream that it has not read so far. Answers the same every time."""
+        """Where this query begins in a stream that it has not read so far. The same every time."""
         if stream not in self._bases:
             self._bases[stream] = self._resolve(stream, extent)
         return self._bases[stream]

@@ -1,4 +1,4 @@
-"""Streams as views: what `headrace sql` and pipelines let SQL see."""
+"""Streams as views, for the SQL of `headrace sql` and pipelines."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 MOST_NAMES = 20
 _LITERALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINED = re.compile(r"(\w+)\s*(?:\([^()]*\)\s*)?\bas\s*\(", re.IGNORECASE)
-# A name with a dot is a table of a catalog, one with a parenthesis a function: Spark knows about those.
+# A name with a dot is a table of a catalog, one with a parenthesis a function: Spark handles those.
 _TABLES = re.compile(
     r"\b(?:from|join)\s+(?:`([^`]+)`|([A-Za-z_]\w*))(?![\w-]*\s*[.(])(?![\w`-])", re.IGNORECASE
 )
 
 
 def streams_in(query: str, streams: Iterable[str]) -> list[str]:
-    """Those streams whose names occur in a query.
+    """The streams whose names occur in a query.
 
-    Every view costs Spark a question to a Python process, and a server may have thousands of streams. A
-    statement about the catalog, such as SHOW VIEWS, gets all.
+    Every view costs Spark a call to a Python process, and a server may have thousands of streams. A statement
+    about the catalog, such as SHOW VIEWS, gets all.
     """
     if re.match(r"\s*show\b", query, re.IGNORECASE):
         return list(streams)
@@ -33,10 +33,10 @@ def streams_in(query: str, streams: Iterable[str]) -> list[str]:
 
 
 def check_tables(query: str, streams: Iterable[str]) -> None:
-    """Raises SparkError if no table that a query reads from exists, before Spark takes its time to say so.
+    """Raises SparkError early, without starting Spark, if no table that a query reads from exists.
 
-    Only what is certain without a parser: no stream is mentioned at all, nor a table that the query itself
-    defines. Whatever passes here, Spark refuses.
+    Only if that is certain without a parser: no stream is mentioned at all, nor a table that the query itself
+    defines. Spark refuses the rest.
     """
     text = _LITERALS.sub(" ", query)
     if not re.match(r"\s*(select|with|from)\b", text, re.IGNORECASE) or streams_in(query, streams):
@@ -48,7 +48,7 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
 
 
 def list_of(streams: Iterable[str]) -> str:
-    """For somebody who has misspelt one."""
+    """For a misspelled name."""
     names = sorted(streams)
     more = ", …" if len(names) > MOST_NAMES else ""
     return f"the streams are {', '.join(names[:MOST_NAMES])}{more}" if names else "the server has no streams"

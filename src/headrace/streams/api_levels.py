@@ -1,7 +1,7 @@
 """The level of the JetStream API that a stream or consumer needs, and that of this server, in their metadata.
 
-The required level is stored with the configuration. What describes this server (its version and level) is
-added to answers only.
+The required level is stored with the configuration. The version and level of this server are added to
+responses only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Metadata = dict[str, str]
 
 
 def set_required_level(config: StreamConfig | ConsumerConfig) -> None:
-    """Note which level the configuration needs; forget what an answer had added."""
+    """Set the level that the configuration needs, and remove what a response had added."""
     level = _stream_level(config) if isinstance(config, StreamConfig) else _consumer_level(config)
     config.metadata = {**_without_server(config.metadata), REQUIRED_LEVEL_KEY: str(level)}
 
 
 def with_level_of(old: Metadata, metadata: Metadata) -> Metadata:
-    """To compare configurations: the level is the server's business, so it is taken from the old one."""
+    """To compare configurations: the level is set by the server, so the old one is used."""
     metadata = _without_server(metadata)
     metadata.pop(REQUIRED_LEVEL_KEY, None)
     if REQUIRED_LEVEL_KEY in old:
@@ -33,7 +33,7 @@ def with_level_of(old: Metadata, metadata: Metadata) -> Metadata:
 
 
 def with_server_metadata(metadata: Metadata) -> Metadata:
-    """For an answer: it also says which server runs the stream or consumer."""
+    """For a response, which also says which server runs the stream or consumer."""
     return {**metadata, VERSION_KEY: NATS_VERSION, LEVEL_KEY: str(API_LEVEL)}
 
 

@@ -32,7 +32,7 @@ from headrace.streams.wire_types import (
 
 
 class Wire(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The base of all structs of the API. Errors name a struct by its `go_name`, or else by its class."""
+    """The base of all structs of the API. Errors name a struct by its `go_name`, or by its class."""
 
     go_name: ClassVar[str] = ""
 
@@ -85,7 +85,7 @@ class StreamSource(Wire):
 
 
 class ConsumerLimits(Wire):
-    """What a stream's consumers get if they ask for nothing, and may at most ask for."""
+    """The defaults of a stream's consumers, and the most that they may ask for."""
 
     go_name = "StreamConsumerLimits"
 

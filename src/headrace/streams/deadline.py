@@ -1,8 +1,8 @@
 """One point in time at which something is to be done: a timer of the event loop that follows the wall clock.
 
 The loop's timers count on a clock of their own. If the wall clock is set, a message that expires at a time
-of day is due sooner or later than its timer says. So the timer rings at least once a minute, and whoever it
-rings for looks at the clock and sets it again.
+of day is due sooner or later than its timer says. So the timer fires at least once a minute, and its owner
+looks at the clock and sets it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Deadline:
         return self._timer is not None
 
     def set(self, time: int) -> None:
-        """Ring at that time (nanoseconds), or soon if it has passed. An earlier one that is set stays."""
+        """Fire at that time (nanoseconds), or soon if it has passed. An earlier time that is set stays."""
         if self._timer is not None:
             if self._time <= time:
                 return

@@ -1,9 +1,10 @@
-"""When messages with a TTL end, soonest first.
+"""When messages with a TTL expire, soonest first.
 
-A message may be gone long before it would have ended: a key that is written a thousand times a second with a
-TTL of a year leaves ever more entries of messages that are not there. So when most entries must be of that
-kind, the heap is swept: what is of use moves into a new one, two entries with each that is added, until the
-old one is empty. Nobody waits for that, and there are never more than a few entries per message.
+A message may be removed long before it would have expired: a key that is written a thousand times a second
+with a TTL of a year leaves more and more entries of messages that no longer exist. When most entries must be
+of that kind, the heap is swept: entries of existing messages move into a new heap, two with each that is
+added, until the old one is empty. This stalls nobody, and there are never more than a few entries per
+message.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Ending = tuple[int, int]
 """The time (nanoseconds), and the sequence of the message."""
 
 FEW = 1000
-"""Entries that are not worth a look."""
+"""With no more entries than this, the heap is not swept."""
 
 
 class Endings:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._heap: list[Ending] = []
-        self._swept: list[Ending] = []  # a heap as well; empty unless there is one to sweep
+        self._swept: list[Ending] = []  # also a heap; empty unless it is being swept
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._swept)
@@ -39,7 +40,7 @@ class Endings:
         if not self._swept and len(self._heap) > 2 * self._log.count + FEW:
             self._heap, self._swept = [], self._heap
         for _ in range(min(2, len(self._swept))):
-            kept = self._swept.pop()  # from the end: what is left is a heap, too
+            kept = self._swept.pop()  # from the end: the rest is still a heap
             if self._log.has(kept[1]):
                 heapq.heappush(self._heap, kept)
 

@@ -1,4 +1,4 @@
-"""Every error that the JetStream API can answer with, in one table.
+"""Every error response of the JetStream API, in one table.
 
 The key is the name under which nats-server lists the error, in snake case; the value is its HTTP-like
 code, its own number and its description. Descriptions are part of the protocol: clients match on them.
@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError
 
 
 class ErrorBody(msgspec.Struct, omit_defaults=True):
-    """The `error` of an answer."""
+    """The `error` of a response."""
 
     code: int = msgspec.field()
     err_code: int = 0
@@ -35,7 +35,7 @@ class ApiError(HeadraceError):
 
 
 class StoreError(HeadraceError):
-    """The disk's fault: a file is missing, damaged, or cannot be written."""
+    """A storage error: a file is missing, damaged, or cannot be written."""
 
 
 def api_error(name: str, **values: object) -> ApiError:
@@ -48,7 +48,7 @@ def api_error(name: str, **values: object) -> ApiError:
 
 
 def store_error(error: OSError) -> ApiError:
-    """The answer if a stream cannot be read or written."""
+    """The response if a stream cannot be read or written."""
     return api_error("stream_store_failed", err=error.strerror or str(error))
 
 

@@ -1,8 +1,9 @@
-"""max_age: messages go when they are older than the stream allows.
+"""max_age: messages are removed when they are older than the stream allows.
 
 Messages are stored in the order of their times, so one timer for the oldest is enough. It wakes at most
 ten times a second, however many messages expire in between, and at least once an hour, in case the clock
-was set. Where it was set back for a while, the order is broken: then a message goes when all before it may.
+was set. If it was set back for a while, the order is broken: then a message is removed once all messages
+before it may be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RETRY_PAUSE = 1.0
 
 
 class Expiry:
-    """`now` is in nanoseconds; `on_removed` hears of what went."""
+    """`now` is in nanoseconds; `on_removed` is called after removals."""
 
     def __init__(
         self,
@@ -42,14 +43,14 @@ class Expiry:
         self._next_seq = 0  # where removing continues; 0: at the first message
 
     def configure(self, max_age: int) -> None:
-        """Nanoseconds; 0: messages do not age. What is too old goes at once."""
+        """In nanoseconds; 0 means no limit. Messages that are too old are removed now."""
         self.stop()
         self._max_age = max_age
         if max_age:
             self._run()
 
     def arm(self) -> None:
-        """There may be messages now: see to it that the oldest one is watched."""
+        """Set the timer for the oldest message, if there is one."""
         if self._max_age and self._timer is None and self._log.count:
             self._timer = asyncio.get_running_loop().call_later(self._pause(), self._run)
 
@@ -61,7 +62,7 @@ class Expiry:
             self._timer = None
 
     async def finished(self) -> None:
-        """Wait until what is too old by now is gone."""
+        """Wait until the messages that are too old by now are removed."""
         await self._removing.finished()
 
     def _pause(self) -> float:
@@ -81,12 +82,12 @@ class Expiry:
         self.arm()
 
     def _remove(self) -> bool:
-        """Some of them; whether that was all."""
+        """Remove some of them; returns whether those were all."""
         self._next_seq = self._log.expire(self._oldest_allowed, self._next_seq, STEP_RECORDS)
         self._log.when_committed(self._on_written)
         self._on_removed()
         return not self._next_seq
 
     def _on_written(self, failure: str | None) -> None:
-        if failure:  # what could not be removed on disk is there again
+        if failure:  # removals that could not be written are undone
             self.arm()

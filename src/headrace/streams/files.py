@@ -1,4 +1,4 @@
-"""Small files that must never be half there: the configurations of streams and consumers.
+"""Small files that are replaced atomically: the configurations of streams and consumers.
 
 A checked file is one line `headrace <version> <CRC-32 of the rest>` and then the body. It is written
 under another name, synced, renamed over the old one, and the directory is synced: after a crash there is
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 async def in_thread(
     function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Result:
-    """Run what blocks without stopping the event loop."""
+    """Run a blocking function without blocking the event loop."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, partial(function, *args, **kwargs))
 
@@ -42,7 +42,7 @@ async def in_thread(
 def child_directory(parent: str, name: str) -> str:
     """The path of a stream's or consumer's directory. Raises StoreError for a name that leaves the parent.
 
-    The API has refused such names before; this is the last line.
+    The API refuses such names first; this is the last line of defense.
     """
     if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
         raise StoreError(f"not the name of a directory: {name!r}")
@@ -103,7 +103,7 @@ def make_directory(path: str) -> None:
 
 
 def retire_directory(path: str, name: str) -> str:
-    """Give a directory a name that recovery deletes: it is gone even if we are killed. Returns its path."""
+    """Rename a directory so that recovery deletes it, whenever the server is killed. Returns its path."""
     parent = os.path.dirname(path)
     retired = os.path.join(parent, f"{DELETED_PREFIX}{name[:40]}-{secrets.token_hex(8)}")
     os.rename(path, retired)
@@ -116,7 +116,7 @@ def remove_tree(path: str) -> None:
 
 
 def list_directory(path: str) -> list[str]:
-    """The names of the directories in it, sorted; none if it does not exist. What was deleted is removed."""
+    """The names of the directories in it, sorted; none if it does not exist. Removes retired directories."""
     if not os.path.isdir(path):
         return []
     names = sorted(entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False))
@@ -127,7 +127,7 @@ def list_directory(path: str) -> list[str]:
 
 
 def is_leftover(directory: str) -> bool:
-    """Whether it is there only because a creation was cut short: it has no meta file and no messages."""
+    """Whether it is left over from an interrupted creation: it has no meta file and no messages."""
     if os.path.exists(os.path.join(directory, META)):
         return False
     messages = os.path.join(directory, MESSAGES)

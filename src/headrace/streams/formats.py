@@ -15,7 +15,7 @@ from headrace.go_formats import EPOCH, FIRST_TIME, NANOSECONDS, format_fraction,
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
-"""What 64 bits hold: the times of messages, and durations on the wire."""
+"""The range of 64 bits: the times of messages, and durations on the wire."""
 TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 TIME_PARTS = (
@@ -45,12 +45,12 @@ def format_time(nanoseconds: int) -> str:
 
 
 def utc_time(text: str) -> str:
-    """The same time in UTC, as Go would write it. Raises ValueError for what is no time."""
+    """The same time in UTC, as Go would write it. Raises ValueError if it is not a time."""
     return go_formats.format_time(_parse(text))
 
 
 def parse_time(text: str) -> int:
-    """Nanoseconds since 1970; 0 for the zero time. Raises ValueError, in Go's words, for what is no time."""
+    """Nanoseconds since 1970; 0 for the zero time. Raises ValueError, in Go's words, if it is not a time."""
     nanoseconds = _parse(text)
     return 0 if nanoseconds == FIRST_TIME else nanoseconds
 
@@ -80,9 +80,9 @@ def _parse(text: str) -> int:
 
 
 def parse_store_time(text: str) -> int:
-    """The same for a time that messages are looked up by: theirs have 64 bits, from 1677 to 2262.
+    """The same for a time to look up messages by. Times of messages have 64 bits, from 1677 to 2262.
 
-    What lies outside is before or after all of them. In nats-server it wraps around: 2999 is long ago there.
+    A time outside of that is before or after all messages. In nats-server it wraps around: 2999 is long ago.
     """
     return min(max(parse_time(text), EARLIEST), LATEST)
 

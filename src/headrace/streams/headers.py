@@ -1,7 +1,7 @@
 r"""A message's raw header block: `NATS/1.0\r\nName: value\r\n…\r\n\r\n`, read and changed as bytes.
 
 nats-server does not parse headers into a map: it looks for a name at the start of a line, in its exact case,
-and takes the first. What it does not change it stores as it came. So does this. An empty block is b"".
+and uses the first. It stores everything else as it was sent. So does this. An empty block is b"".
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def remove(headers: bytes, name: bytes) -> bytes:
 
 
 def remove_prefixed(headers: bytes, prefix: bytes) -> bytes:
-    """The block without the headers whose name starts so; b"" if none is left."""
+    """The block without the headers whose name has this prefix; b"" if none is left."""
     start = 0
     while (at := headers.find(b"\n" + prefix, start)) >= 0:
         shorter = _without_line(headers, at + 1)
@@ -97,7 +97,7 @@ def remove_prefixed(headers: bytes, prefix: bytes) -> bytes:
 
 
 def strip_status(headers: bytes) -> bytes:
-    """The block without the status of its first line, as in `NATS/1.0 503`: nobody stores that."""
+    """The block without the status of its first line, as in `NATS/1.0 503`, which is not stored."""
     end = headers.find(b"\r")
     if not headers.startswith(VERSION) or end <= len(VERSION):
         return headers
@@ -106,7 +106,7 @@ def strip_status(headers: bytes) -> bytes:
 
 
 def parse_sequence(digits: bytes) -> int:
-    """Digits as an unsigned 64 bit number. Anything else is the largest one, which no message has."""
+    """Digits as an unsigned 64-bit number. Anything else is the largest one, which no message has."""
     if not digits.isdigit():
         return 2**64 - 1
     return int(digits) % 2**64 if len(digits) <= 40 else 2**64 - 1

@@ -1,12 +1,12 @@
-"""Messages with a lifetime of their own: Nats-TTL, and the markers that a subject leaves when it is gone.
+"""Messages with their own lifetime: Nats-TTL, and the delete markers of subjects.
 
 Where a stream leaves delete markers (subject_delete_marker_ttl), the last message of a subject is not just
 removed: a marker replaces it, which expires in turn. And a message may say that it never expires. So where a
 stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs
 are kept in a heap (endings.py), which is filled again from the stored headers after a restart.
 
-Both clocks run side by side: a message goes when it is older than max_age or has outlived its TTL, whichever
-comes first. Only `never` keeps it from ageing.
+A message is removed when it is older than max_age or has outlived its TTL, whichever comes first. With
+`never` it does not expire at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.engine.store.readings import Stored
     from headrace.streams.config import StreamConfig
 
-SLICE_MESSAGES = 200  # at a time; then others have their turn
+SLICE_MESSAGES = 200  # at a time; then others get a turn
 RETRY_NANOSECONDS = NANOSECONDS
 _ALL = Filter(())
 
@@ -38,8 +38,7 @@ _ALL = Filter(())
 class Lifetimes:
     """Of one stream.
 
-    `store` stores a delete marker, and raises ApiError if it cannot be; `on_removed` hears of what
-    went.
+    `store` stores a delete marker, or raises ApiError; `on_removed` is called after removals.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Lifetimes:
         self._next_ending = Deadline(self.run, now)
         self._next_aged = Deadline(self.run, now)
         self._max_age = 0
-        self._aged_seq = 0  # what is below it is gone, or never goes
+        self._aged_seq = 0  # messages below it are removed, or never expire
         self._has_ttls = False
         self._marker_seconds = 0
 
@@ -81,14 +80,14 @@ class Lifetimes:
         self.note(message.seq, message.time, _read_ttl(message))
 
     def note(self, seq: int, time: int, ttl: int) -> None:
-        """A message was stored that lives that many seconds."""
+        """A message was stored that lives for this many seconds."""
         if ttl > 0 and self._has_ttls:
             ending = (time + ttl * NANOSECONDS, seq)
             self._endings.add(ending)
             self._next_ending.set(ending[0])
 
     def arm(self) -> None:
-        """Set the timers for what is due next. Call it whenever there may be something new."""
+        """Set the timers for the next messages to expire. Call it whenever there may be new ones."""
         if (first := self._endings.first) is not None:
             self._next_ending.set(first[0])
         if self._max_age > 0 and not self._next_aged.is_set:
@@ -101,13 +100,13 @@ class Lifetimes:
                 self._next_aged.set(oldest.time + self._max_age)
 
     def run(self) -> None:
-        """Remove what is too old by now; if that is much, the rest in a moment."""
+        """Remove messages that are too old by now; if they are very many, the rest in the next turns."""
         moment = self._now()
         ended: list[Ending] = []
         try:
             left = self._expire_aged(moment - self._max_age) if self._max_age > 0 else SLICE_MESSAGES
             self._expire_ended(moment, left, ended)
-        except OSError:  # of a log that cannot write, or read, at present
+        except OSError:  # the log cannot be written or read at present
             self._retry()
         else:
             self.arm()
@@ -120,7 +119,7 @@ class Lifetimes:
         self._next_aged.set(moment)
 
     def _on_written(self, ended: list[Ending], failure: str | None) -> None:
-        """If removals could not be written, the messages are there again, and must go once more."""
+        """Removals that could not be written are undone, and must be tried again."""
         if failure:
             self._aged_seq = 0
             for ending in ended:
@@ -146,7 +145,7 @@ class Lifetimes:
                 return
             time, seq = ending
             message = self._log.get(seq)
-            # A sequence that a failed write took back has become another message's.
+            # After a failed write, the sequence belongs to another message.
             if message is not None and _ends_at(message) == time:
                 self._expire(message)
                 ended.append(ending)
@@ -176,7 +175,7 @@ class Lifetimes:
 def has_own_ages(config: StreamConfig) -> bool:
     """Whether max_age is not the same for all messages of the stream.
 
-    A message from another stream may say that it never expires, even if this one knows no TTLs.
+    A message from another stream may never expire, even if this stream does not allow TTLs.
     """
     return bool(
         config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 or config.mirror or config.sources
@@ -184,7 +183,7 @@ def has_own_ages(config: StreamConfig) -> bool:
 
 
 def is_marker(block: bytes) -> bool:
-    """A message that says its subject is gone needs no other one that says so."""
+    """A delete marker, or a delete or purge of a key-value store, needs no marker of its own."""
     return bool(headers.text(block, headers.MARKER_REASON)) or (
         headers.get(block, headers.KEY_VALUE_OPERATION) == b"PURGE"
     )

@@ -1,7 +1,6 @@
-"""Purging a stream: everything, what a subject matches, what is below a sequence, all but the newest few.
+"""Purging a stream: everything, by subject, below a sequence, or all but the newest messages.
 
-A purge goes through the stream in slices. It concerns the messages that are there when it is asked for, and
-no later ones.
+A purge works in slices. It removes only messages that were stored before it was requested.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ UNLIMITED = 2**64 - 1
 
 
 async def purge(slices: Slices, log: Log, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-    """Remove messages that match `subject` and are below `seq`, but `keep` the newest ones. How many.
+    """Remove messages that match `subject` and are below `seq`, except the newest `keep`. Returns how many.
 
-    Raises ApiError if that cannot be written. What was removed last is not on disk yet.
+    Raises ApiError if that cannot be written. The last removals are not on disk yet.
     """
     if seq == 1:
         return 0  # nothing is below the first
@@ -33,7 +32,7 @@ async def purge(slices: Slices, log: Log, *, subject: str = "", seq: int = 0, ke
 
 
 async def compact(slices: Slices, log: Log, seq: int) -> int:
-    """Remove everything below a sequence, which may be beyond the end: then the next message gets it."""
+    """Remove everything below a sequence. If that is beyond the end, the next message gets it."""
     if seq > log.last_seq:
         removed = log.purge()
         if seq > log.last_seq + 1:
@@ -71,7 +70,7 @@ async def _keep_newest(slices: Slices, log: Log, filter_: Filter, last: int, kee
 
     def step() -> bool:
         nonlocal removed, seq, most, gone
-        if log.last_seq - log.count != gone:  # others removed something: fewer are too many
+        if log.last_seq - log.count != gone:  # somebody else removed messages: fewer are left to remove
             most = log.count_from(log.first_seq, filter_) - log.count_from(newest + 1, filter_) - keep
         if most <= 0:
             return True

@@ -2,8 +2,8 @@
 
 A consumer says of a message whether it `needs` it: it matches its filter, and is not yet acknowledged or
 delivered. A message that nobody needs is removed: when it is acknowledged, when it arrives (interest
-only: a work queue keeps work for whoever comes), when a consumer goes. Looking at all messages takes long, so
-it is done in parts: everything up to `checked_seq` is checked, and a change of consumers sets that back.
+only: a work queue keeps it for later consumers), when a consumer is deleted. Checking all messages takes
+long, so it is done in parts: everything up to `checked_seq` is checked, and a change of consumers resets it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Retention:
         self.checked_seq = 0
 
     def configure(self, policy: str) -> None:
-        """From now on, messages are kept by this policy. `check` looks at those that are there."""
+        """Use this policy from now on. `check` applies it to the messages that are there."""
         was, self._policy = self._policy, policy
         if policy != was:
             self.checked_seq = self._log.last_seq
@@ -39,13 +39,13 @@ class Retention:
         self.checked_seq = self._log.last_seq
 
     def on_recovered_consumers(self) -> bool:
-        """Remove what was acknowledged before the server ended but not yet removed. Whether there was any."""
+        """Remove messages that were acknowledged before the restart. Returns whether there were any."""
         if self._policy == "limits" or not self._consumers:
             return False
         consumers = self._consumers.values()
         end = max(consumer.core.cursor.next_seq for consumer in consumers)
         if self._policy == "interest" and all(one.core.cursor.filter.patterns for one in consumers):
-            end = self._log.last_seq + 1  # also what had arrived, and nobody is interested in
+            end = self._log.last_seq + 1  # also new messages that nobody is interested in
         done: list[int] = []
         seq = self._log.first_seq
         while (message := self._log.next(seq, EVERYTHING)) and message.seq < end:
@@ -56,7 +56,7 @@ class Retention:
 
     @property
     def has_unchecked(self) -> bool:
-        """Whether messages have to be looked at: some have come, or consumers have changed."""
+        """Whether messages must be checked: there are new ones, or consumers have changed."""
         return self._policy == "interest" and self.checked_seq < self._log.committed_seq
 
     def on_acknowledged(self, seqs: list[int]) -> None:
@@ -69,12 +69,12 @@ class Retention:
         self._log.remove_many(seqs)
 
     def check_all(self) -> None:
-        """What consumers need has changed: all messages are to be checked again."""
+        """Consumers need other messages than before: check all messages again."""
         if self._policy == "interest":
             self.checked_seq = min(self.checked_seq, max(self._log.first_seq, 1) - 1)
 
     def check(self, most: int) -> bool:
-        """Look at that many messages, and remove those that nobody needs. Whether all are checked now."""
+        """Check that many messages, and remove those that nobody needs. Returns whether all are checked."""
         if not self.has_unchecked:
             return True
         log, needed = self._log, self._all_needed_from()
@@ -91,11 +91,11 @@ class Retention:
         return not self.has_unchecked
 
     def _all_needed_from(self) -> int:
-        """From here on somebody needs every message, so there is no need to look at them."""
+        """From this sequence on some consumer needs every message, so they need no check."""
         return min((consumer.needs_all_from for consumer in self._consumers.values()), default=NEVER)
 
     def _is_done(self, seq: int, subject: bytes) -> bool:
-        """Whether somebody had it, and nobody needs it. In a work queue, what nobody had waits."""
+        """Whether it was delivered, and nobody needs it. In a work queue, undelivered messages stay."""
         if self._is_needed(seq, subject):
             return False
         readers = self._consumers.values()

@@ -1,6 +1,6 @@
-"""Looking at all messages of a stream after a start, for what their headers say: TTLs and schedules.
+"""Reads all messages of a stream after a start, for the TTLs and schedules in their headers.
 
-A long stream is read in slices between which the event loop serves everybody else.
+A long stream is read in slices; the event loop serves other clients in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RETRY_SECONDS = 1.0
 
 
 class Scan:
-    """Calls `visit` for every message with headers up to the last one of now.
+    """Calls `visit` for every message with headers, up to the current last one.
 
     The first slice is read at once.
     """

@@ -3,9 +3,8 @@ r"""One stream: its log, who writes to it, who reads it, and when messages leave
     publish -> sink (engine) -> log -> committed on disk -> acknowledgement
                  \-> ingest.on_publish: everything that plain messages do not need
 
-The engine takes plain publishes by itself. After each group that is safe on disk the log calls
-`after_commit`, and consumers hear of new messages. `Stream` itself knows no request and no answer:
-api/stream_requests.py does.
+The engine stores plain publishes by itself. When a group is on disk the log calls `after_commit`, which wakes
+the consumers. API requests and responses are handled in api/stream_requests.py.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ if TYPE_CHECKING:
     from headrace.streams.jetstream_account import JetStreamAccount
 
 ERASE_SECONDS = 2.0
-"""Between two tries to overwrite the text of a deleted message."""
+"""Between two attempts to overwrite the text of a deleted message."""
 NO_MEMORY = "out of memory"
 STEP_MESSAGES = 200
-"""To look at in Python in one step; about a millisecond."""
+"""Handled in Python in one step; about a millisecond."""
 
 
 class Stream:
@@ -98,16 +97,16 @@ class Stream:
     # -- starting and stopping
 
     def open(self) -> list[str]:
-        """Read what is on disk. Returns a line for each damage that was found, and repaired or left out."""
+        """Read what is on disk. Returns a line for each damage that was found and repaired or skipped."""
         return list(self.log.recover())
 
     def start(self, *, is_new: bool) -> None:
-        """Take messages from here on."""
+        """Accept messages from here on."""
         if is_new and self.config.first_seq:
             self.log.skip(self.config.first_seq)
             self.log.commit()
         if not is_new:
-            self.ingest.recover()  # a torn batch goes before limits count it, else it displaces messages
+            self.ingest.recover()  # a torn batch goes before limits count it and remove others
         self._limit()
         self._retention.recovered(self.config.retention)
         self.log.on_committed = self.after_commit
@@ -116,12 +115,12 @@ class Stream:
         self._subscribe()
 
     def on_consumers_recovered(self) -> None:
-        """All consumers that it had are there again."""
+        """All of its consumers are recovered."""
         if self._retention.on_recovered_consumers():
             self.log.commit()
 
     def stop(self) -> None:
-        """End everything; the log is left to `close`."""
+        """Stop everything but the log, which `close` closes."""
         self.is_started = False
         self.sink.unsubscribe_all()
         self._direct_get.serve(set())
@@ -143,11 +142,11 @@ class Stream:
             consumer.delete()
 
     def close(self) -> None:
-        """Write what helps the next start. Blocks."""
+        """Write what makes the next start fast. Blocks."""
         self.log.close()
 
     def update(self, config: StreamConfig) -> None:
-        """Take over a configuration that was checked, and is on disk. Then `enforce_limits`."""
+        """Use a configuration that was checked and is on disk. Then call `enforce_limits`."""
         self.config = config
         self._limit(at_once=False)
         self._retention.configure(config.retention)
@@ -162,7 +161,7 @@ class Stream:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until what has expired, and what no consumer needs any more, is gone."""
+        """Wait until messages that have expired, or that no consumer needs, are removed."""
         await self._removing_unneeded.finished()
         await self._expiry.finished()
 
@@ -182,7 +181,7 @@ class Stream:
         self.jetstream.logger.warn(f"Stream {self.name!r}: {line}")
 
     def _on_stuck(self, error: StuckError) -> None:
-        """Messages that were to go stay; whoever operates the server must hear of it."""
+        """Messages that should be removed stay, so the operator must be informed."""
         self.jetstream.logger.error(f"Stream {self.name!r}: messages cannot be removed: {error}")
 
     def _configure(self) -> None:
@@ -199,7 +198,7 @@ class Stream:
         self.serve_direct_gets()
 
     def serve_direct_gets(self) -> None:
-        """For itself, and for its origin once it has all of it: a new mirror would say 404 to much."""
+        """For itself, and for its origin once it is current: before, a mirror would answer 404 too often."""
         config = self.config
         served = {self.name} if config.allow_direct else set()
         if config.mirror and config.mirror_direct and self.ingest.is_mirror_ready:
@@ -220,12 +219,12 @@ class Stream:
         self.ingest.on_publish(subject, reply, headers, payload)
 
     def on_no_memory(self, reply: bytes) -> None:
-        """A message could not be taken at all."""
+        """A message could not be accepted at all."""
         error = api_error("stream_store_failed", err=NO_MEMORY)
         self.sink.answer(reply, encode_error(self.name, error))
 
     def on_store_failure(self, reply: bytes, failure: str) -> None:
-        """A message is not on disk: its publisher must not believe it."""
+        """A message is not on disk: its publisher gets an error."""
         error = api_error("stream_store_failed", err=failure)
         answer = {"error": error.body, "stream": self.name, "seq": 0}
         self.account.client.publish(reply, msgspec.json.encode(answer))
@@ -248,17 +247,17 @@ class Stream:
         self.jetstream.hub.flush_soon()
 
     def on_acknowledged(self, seq: int) -> None:
-        """A consumer is done with a message; it may go, together with others at the end of the tick."""
+        """A consumer is done with a message; it is removed together with others at the end of the tick."""
         if not self._acknowledged:
             self.later(self._removing_acknowledged.start)
         self._acknowledged.append(seq)
 
     def _remove_acknowledged(self) -> bool:
-        """Some of them; whether that was all."""
+        """Remove some of them; returns whether those were all."""
         waiting = self._acknowledged
         seqs = list(islice(waiting, STEP_MESSAGES))
         if self.is_started:
-            self._retention.on_acknowledged(seqs)  # if that fails, they are tried again
+            self._retention.on_acknowledged(seqs)  # if that fails, it is tried again
         for _ in seqs:
             waiting.popleft()
         return not waiting
@@ -273,11 +272,11 @@ class Stream:
         return not self.is_started or self._retention.check(STEP_MESSAGES)
 
     def on_removed(self) -> None:
-        """Messages went by limits, age or a delete."""
+        """Messages were removed by limits, expiry or a delete."""
         self._removed_messages.notice()
 
     def on_purged(self) -> None:
-        """Messages were removed from below, by a rollup."""
+        """A rollup removed earlier messages."""
         self.later(self._tell_of_purge)
 
     def _tell_of_purge(self) -> None:
@@ -288,14 +287,14 @@ class Stream:
         return steps_of(chain.from_iterable(consumer.on_purge() for consumer in consumers))
 
     async def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-        """How many messages were removed, of those that were there when it began. Raises ApiError."""
+        """Returns how many messages were removed. Raises ApiError."""
         try:
             return await purge(self._slices, self.log, subject=subject, seq=seq, keep=keep)
         finally:
             await self._slices.run(self._forgetting_purged())
 
     async def committed(self) -> None:
-        """Wait until all that was changed so far is on disk. Raises ApiError if it cannot be."""
+        """Wait until all changes so far are on disk. Raises ApiError if they cannot be written."""
         done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
         def on_done(failure: str | None) -> None:
@@ -309,7 +308,7 @@ class Stream:
             raise api_error("stream_store_failed", err=failure)
 
     async def erased(self) -> None:
-        """Wait until the texts of deleted messages are overwritten. Raises ApiError if that fails so far."""
+        """Wait until the texts of deleted messages are overwritten. Raises ApiError if that fails."""
         done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
         def on_done(failure: str | None) -> None:
@@ -331,7 +330,7 @@ class Stream:
         if self.is_started and not self.log.erase_again():
             self._erase_later()
 
-    # -- what it says of itself
+    # -- state and info
 
     def state(self, *, deleted: msgspec.Raw | None = None) -> StreamState:
         log = self.log

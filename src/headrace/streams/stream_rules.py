@@ -1,8 +1,8 @@
-"""What a stream's configuration may say, and what nats-server fills in where it says nothing.
+"""Which stream configurations are valid, and the defaults that nats-server fills in.
 
 `check_stream_config` returns a new configuration with all defaults, or raises the ApiError that nats-
-server answers with. Clients depend on which of several faults is reported, so the checks stand in nats-
-server's order. Rules about mirrors and sources are in source_rules.
+server answers with. Clients depend on which of several faults is reported, so the checks are in nats-server's
+order. Rules about mirrors and sources are in source_rules.
 
 `check_update` does the same for a stream that exists: some things cannot be changed any more.
 
@@ -95,7 +95,7 @@ def check_replicas(config: StreamConfig) -> None:
 
 
 def set_limits(config: StreamConfig, pedantic: bool) -> None:
-    """Zero and negative limits mean none, which is written -1."""
+    """Zero and negative limits mean no limit, which is written as -1."""
     for name in UNLIMITED_FIELDS:
         limit = getattr(config, name)
         if limit < -1 and pedantic:
@@ -215,7 +215,7 @@ def check_subjects(config: StreamConfig) -> None:
                 raise invalid("capturing all subjects requires replicas of 1")
         if not config.no_ack:
             check_namespaces(subject)
-        if tree.overlaps(subject, but=str(index)):  # a later one; an earlier one would have been noticed
+        if tree.overlaps(subject, but=str(index)):  # a later one; an earlier one would have been found
             other = next(each for each in config.subjects[index + 1 :] if grammar.overlap(each, subject))
             raise invalid(f'subject "{subject}" overlaps with "{other}"')
         seen.add(subject)
@@ -302,7 +302,7 @@ def check_update(
         raise invalid("stream configuration update can not cancel deny message deletes")
     if old.deny_purge and not config.deny_purge:
         raise invalid("stream configuration update can not cancel deny purge")
-    if config.mirror and config.mirror != old.mirror:  # without one, it is promoted to a stream of its own
+    if config.mirror and config.mirror != old.mirror:  # without one, it becomes an ordinary stream
         raise api_error("stream_mirror_not_updatable")
     check_discard_per_subject(config)
     if old.allow_msg_ttl and not config.allow_msg_ttl:
@@ -328,6 +328,6 @@ def check_single_server(config: StreamConfig) -> None:
 
 
 def check_overlap(config: StreamConfig, resources: AccountResources) -> None:
-    """Raises ApiError if another stream takes some of the same subjects."""
+    """Raises ApiError if another stream has some of the same subjects."""
     if any(resources.subjects.overlaps(subject, but=config.name) for subject in config.subjects):
         raise api_error("stream_subject_overlap")

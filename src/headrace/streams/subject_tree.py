@@ -1,9 +1,9 @@
-"""Which subjects are taken: finds overlaps among many subjects without comparing every one with every other.
+"""The subjects of all streams: finds overlaps without comparing every subject with every other.
 
 A tree of tokens; wildcards are tokens like others. To find what overlaps a subject, follow its tokens: a
 literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search.
-Subjects that are made to be slow (many wildcards, few overlaps) would still take long, and the whole
-server with them, so a search gives up after some steps; a configuration that needs more is refused.
+Subjects that are crafted to be slow (many wildcards, few overlaps) would still stall the server, so a search
+gives up after some steps; a configuration that needs more is refused.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from headrace.streams.errors import api_error
 
 STEPS = 1_000_000
-END = ""  # the key of what ends at a node; no token is empty
+END = ""  # the key for subjects that end at a node; no token is empty
 
 
 class SubjectTree:
-    """Subjects and whose they are. `steps` is how much all searches together may take; None: no limit."""
+    """Subjects and their owners. `steps` limits all searches together; None means no limit."""
 
     def __init__(self, steps: int | None = None) -> None:
         self._root: dict[str, Any] = {}
@@ -47,7 +47,7 @@ class SubjectTree:
             del parent[token]
 
     def overlaps(self, subject: str, *, but: str = "") -> bool:
-        """Whether somebody else than `but` has a subject that can match the same. May raise ApiError."""
+        """Whether an owner other than `but` has a subject that overlaps. May raise ApiError."""
         tokens = subject.split(".")
         to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
         while to_visit:
@@ -75,7 +75,7 @@ class SubjectTree:
 
 
 def _has_owner(node: dict[str, Any], but: str) -> bool:
-    """Whether below the node somebody else than `but` has a subject."""
+    """Whether an owner other than `but` has a subject below the node."""
     to_visit = [child for key, child in node.items() if key != END]
     while to_visit:
         child = to_visit.pop()

@@ -1,4 +1,4 @@
-"""The types of JSON fields, as nats-server declares them: which numbers fit, which words are known.
+"""The types of JSON fields, as nats-server declares them: ranges of numbers, lists of words.
 
 They annotate the structs of the API. Encoding ignores them; `json_requests` decodes by them, and names
 them in its errors as nats-server does.
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Number(NamedTuple):
-    """An integer of Go; `go_name` is how errors call it."""
+    """An integer type of Go; `go_name` is its name in errors."""
 
     go_name: str
     lowest: int
@@ -20,13 +20,13 @@ class Number(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of some words. `complaint` is the error for another; {quoted} and {raw} are what was sent."""
+    """One of several words. `complaint` is the error for any other; {quoted} and {raw} are what was sent."""
 
     words: tuple[str, ...]
     complaint: str = "can not unmarshal {quoted}"
     ignore_case: bool = False
     aliases: tuple[tuple[str, str], ...] = ()
-    is_decoded_first: bool = False  # so that another type than a string gets an error of its own
+    is_decoded_first: bool = False  # so that a value that is not a string gets its own error
 
 
 class Moment(NamedTuple):
@@ -63,5 +63,5 @@ ConsumerAction = Annotated[str, Choice(("", "create", "update"), "unknown consum
 
 
 def always(value: Any) -> Any:
-    """A default that is written out even so; plain defaults of an `omit_defaults` struct are left out."""
+    """A default that is written even in an `omit_defaults` struct, which leaves plain defaults out."""
     return msgspec.field(default_factory=lambda: value)

@@ -1,1 +1,1 @@
-"""Subjects: their grammar, how they match, and how they are transformed. A leaf: it knows no other room."""
+"""Subjects: their grammar, how they match, and how they are transformed. A leaf: it imports no other room."""

@@ -1,8 +1,8 @@
 """The functions that a transform's destination may call, one per token: `{{wildcard(1)}}`, `{{split(1,-)}}` …
 
 `parse_token` reads one destination token and returns what to do there: a `Call`, or None for a literal token.
-Lengths count bytes, as on the wire. A token that looks like a call but is none raises `TransformError` with
-the words of nats-server, because clients see them in the error of a stream's configuration.
+Lengths count bytes, as on the wire. A token that looks like a call but is not one raises `TransformError`
+with the text of nats-server, because clients see it in the error of a stream's configuration.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 
 
 class TransformError(HeadraceError):
-    """A source and a destination that make no transform; the message is the one nats-server gives."""
+    """An invalid source or destination; the message is that of nats-server."""
 
 
 def destination_error(text: str, token: str) -> TransformError:
@@ -128,7 +128,7 @@ def _as_int32(value: int) -> int:
 
 
 def _function(name: str) -> re.Pattern[str]:
-    """A call of the function, its arguments as group 1. A word's first letter may be large: SplitFromLeft."""
+    """A call of the function, with its arguments as group 1. Words may be capitalized: SplitFromLeft."""
     words = re.split("(?=from)|(?<=from)", name)
     spelled = "".join(f"[{word[0]}{word[0].upper()}]{word[1:]}" for word in words if word)
     return re.compile(r"{{\s*" + spelled + r"\s*\((.*)\)\s*}}", re.ASCII)
@@ -152,7 +152,7 @@ _FUNCTIONS: tuple[tuple[str, re.Pattern[str], Callable[[str, str, list[str]], Ca
 
 
 def apply_call(call: Call, tokens: list[bytes], places: tuple[int, ...]) -> bytes:
-    """What stands in the destination for this call; `places` are the tokens that its wildcards are."""
+    """The result of this call; `places` are the indexes of the tokens that match the wildcards."""
     if call.name == "partition":
         key = b"".join(tokens[place] for place in places) if places else b".".join(tokens)
         return _partition(key, call.number)
@@ -164,7 +164,7 @@ def apply_call(call: Call, tokens: list[bytes], places: tuple[int, ...]) -> byte
         return token
     if call.name == "split":
         return _split(token, call.delimiter)
-    if not 0 < call.number < len(token):  # too short to cut: it stays whole
+    if not 0 < call.number < len(token):  # too short to split: it stays as it is
         return token
     return _CUTS[call.name](token, call.number)
 

@@ -1,12 +1,12 @@
-"""What a subject is, and how subjects relate: valid, literal, matches, overlaps, is a subset.
+"""Subjects and the relations between them: valid, literal, matches, overlaps, is a subset.
 
-A subject is a list of tokens between dots. A token `*` stands for exactly one token, a last token `>` for
-one or more. Anything else is literal, so `foo*` is a plain word. Names and corner cases follow nats-server: a
-wildcard is looked for at the start of a token in `overlap` and on the right side of `is_subset`, and streams
-are refused or taken by these very answers, so they are kept.
+A subject is a list of dot-separated tokens. The token `*` matches exactly one token, a last token `>` one or
+more. Anything else is literal, so `foo*` is a plain word. Names and corner cases follow nats-server:
+`overlap` and the right side of `is_subset` look for a wildcard at the start of a token, and which streams are
+accepted depends on that.
 
 Subjects are str here, because they come from configurations and requests. A subject from the wire is bytes
-and may be no valid UTF-8: `decode` and `encode` convert without loss.
+and may not be valid UTF-8: `decode` and `encode` convert without loss.
 """
 
 PARTIAL_WILDCARD = "*"
@@ -16,7 +16,7 @@ _WHITESPACE = frozenset("\t\n\f\r ")
 
 
 def decode(subject: bytes) -> str:
-    """The subject as str; bytes that are no UTF-8 come back as they were from `encode`."""
+    """The subject as str; `encode` restores bytes that are not UTF-8."""
     return subject.decode("utf-8", "surrogateescape")
 
 
@@ -33,7 +33,7 @@ def is_valid_subject(subject: str) -> bool:
 
 
 def is_valid_literal(subject: str) -> bool:
-    """No empty token and no wildcard. Whitespace is not looked for: the wire carries none in subjects."""
+    """No empty token and no wildcard. Whitespace is not checked: subjects on the wire cannot have any."""
     tokens = subject.split(SEPARATOR)
     return not ("" in tokens or PARTIAL_WILDCARD in tokens or FULL_WILDCARD in tokens)
 
@@ -49,12 +49,12 @@ def has_wildcard(subject: str) -> bool:
 
 
 def matches(subject: str, pattern: str) -> bool:
-    """Whether a literal subject is one of those that the pattern stands for."""
+    """Whether a literal subject matches the pattern."""
     return subject == pattern or is_subset(subject, pattern)
 
 
 def is_subset(subject: str, of: str) -> bool:
-    """Whether every subject that the first stands for is matched by the second."""
+    """Whether every subject that matches the first also matches the second."""
     return is_subset_of_tokens(subject.split(SEPARATOR), of.split(SEPARATOR))
 
 

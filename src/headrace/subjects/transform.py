@@ -1,7 +1,8 @@
-"""Subject transforms: a source pattern, and a destination that the tokens of a matching subject are put into.
+"""Subject transforms: a source pattern, and a destination that is filled with the tokens of a matching
+subject.
 
 `foo.*.>` to `bar.{{wildcard(1)}}.>` turns `foo.a.b.c` into `bar.a.b.c`. A destination without functions and
-without `>` is a constant. Which destinations are valid, and the words for the others, follow nats-server.
+without `>` is a constant. Which destinations are valid, and the errors for others, follow nats-server.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WHITESPACE = frozenset("\t\n\f\r ")
 class Transform:
     """One source and destination; raises TransformError if they do not fit.
 
-    An empty source stands for every subject. An empty destination changes nothing.
+    An empty source matches every subject. An empty destination changes nothing.
     """
 
     def __init__(self, source: str, destination: str) -> None:
@@ -43,7 +44,7 @@ class Transform:
         self._is_identity = self.source == ">" and destination in ("", ">")
 
     def apply(self, subject: bytes) -> bytes | None:
-        """The new subject, or None if this one does not match the source (or is no literal subject)."""
+        """The new subject, or None if this one does not match the source (or is not literal)."""
         if self._is_identity or not self._steps:
             return subject
         text = grammar.decode(subject)
@@ -82,7 +83,7 @@ class Transform:
 
 
 class _Described:
-    """A subject's tokens, the places of its `*`, and whether it ends with `>`."""
+    """A subject's tokens, the indexes of its `*`, and whether it ends with `>`."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens

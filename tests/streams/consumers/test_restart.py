@@ -110,7 +110,7 @@ async def test_a_damaged_state_is_reported_and_everything_delivered_again(tmp_pa
     state.write_bytes(data)
     with running_server("headrace", flags=flags(tmp_path)) as server:
         client = await connect(server)
-        assert "consumer 'C' begins anew" in server.log()
+        assert "consumer 'C' starts over" in server.log()
         assert len(await fetch(client, 10)) == 10
         await client.close()
 
@@ -128,7 +128,7 @@ async def test_a_consumer_whose_state_is_lost_skips_nothing(tmp_path: Path, poli
     state.write_bytes(b"")
     with running_server("headrace", flags=flags(tmp_path)) as server:
         client = await connect(server)
-        assert "consumer 'C' begins anew" in server.log()
+        assert "consumer 'C' starts over" in server.log()
         waiting = (await ask(client, "CONSUMER.INFO.S.C"))["num_pending"]
         assert waiting == (4 if policy == "new" else 14)
         received = [message.data for message in await fetch(client, waiting)]

@@ -1,6 +1,6 @@
-"""`headrace bench report`: Spark reads saved runs and the seeds' figures, and a page and a table come out.
+"""`headrace bench report`: Spark turns saved runs and published figures into a page and a table.
 
-Read in this order: `samples` (which files, and what is in them), `queries` (everything that is computed, in
-Spark), `content` (the answers as plain records), then how they are shown: `words` (figures and names for
-people), `plot` (scales, axes, one drawing), `charts` (which drawings there are), `page` (HTML), `markdown`.
+Read in this order: `samples` (the files), `queries` (everything that is computed, in Spark), `content` (the
+results as plain records), then how they are shown: `words` (figures and names as text), `plot` (scales, axes,
+one drawing), `charts` (which drawings there are), `page` (HTML), `markdown`.
 """

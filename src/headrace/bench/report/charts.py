@@ -1,7 +1,7 @@
 """Which charts there are: from the report's records to plots, one function per kind.
 
-Each kind is a row of small charts, one per thing that must not be mixed, so that within a chart only servers
-(and, if asked for, machines) differ.
+Each kind is a row of small charts, such that within a chart only servers (and, if asked for, machines)
+differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.bench.report.queries import LATENCIES
 
 KNOWN_SERVERS = ("headrace", "nats-server")
 NO_SUBSCRIBERS = 0.3
-"""Where zero subscribers stand on a logarithmic axis."""
+"""The position of zero subscribers on a logarithmic axis."""
 RANKS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "max_us": 0.99999}
 RANK_LABELS = {"p50": "50 %", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99", "max_us": "max"}
 
@@ -36,7 +36,7 @@ Measured = TypeVar("Measured", bound=OfServer)
 
 
 class Palette:
-    """Names and colours: a server has the same in every chart."""
+    """Names and colors: a server has the same ones in every chart."""
 
     def __init__(self, content: Content) -> None:
         self._show_machines = len(content.machines) > 1
@@ -96,7 +96,7 @@ def fan_out(content: Content, palette: Palette) -> list[Plot]:
 
 
 def latency(content: Content, palette: Palette) -> list[Plot]:
-    """Latency by percentile, stretched so that each further nine takes the same room."""
+    """Latency by percentile, on a scale on which each further nine takes the same room."""
     measured = [summary for summary in content.summaries if summary.p50]
     plots = []
     for title, group in _grouped(measured, lambda summary: words.case(summary.case)):
@@ -253,7 +253,7 @@ def _nines(name: str) -> float:
 
 
 def _grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> list[tuple[Key, Sequence[Item]]]:
-    """Groups in the order in which their first item comes."""
+    """Groups in the order of their first items."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

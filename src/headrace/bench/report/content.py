@@ -1,4 +1,4 @@
-"""What the report says, as plain records: the queries are run here, and nothing is computed after."""
+"""The contents of the report as plain records: the queries run here, and nothing is computed later."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Case:
-    """What can be compared: runs that differ in nothing but the server and the time."""
+    """Runs that can be compared: they differ only in server and time."""
 
     machine: str
     workload: str
@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class OfCase(Case):
-    """The columns that a run and a summary have of their case."""
+    """The columns of a case in a run and in a summary."""
 
     server_name: str
 
@@ -108,7 +108,7 @@ class Summary(OfCase):
 
 @dataclass(frozen=True)
 class Stretch(OfCase):
-    """Some time of a run, from `second` on."""
+    """An interval of a run, from `second` on."""
 
     run_id: str
     second: float
@@ -174,7 +174,7 @@ class BesideSeed:
 
 @dataclass(frozen=True)
 class Content:
-    """All of it. `machines` are those whose runs are shown, `left_out` those whose are not."""
+    """Everything. Runs of `machines` are shown, those of `left_out` are not."""
 
     machines: tuple[Machine, ...]
     left_out: tuple[Machine, ...]
@@ -188,7 +188,7 @@ class Content:
 
 
 def compute(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool) -> Content:
-    """Run all queries. Without `compare_machines` only runs of the machine that ran last are taken."""
+    """Run all queries. Without `compare_machines` only runs of the most recent machine are used."""
     clients = read_clients(spark, saved)
     all_machines = _collect(queries.machines(clients), Machine)
     if not all_machines:

@@ -1,4 +1,4 @@
-"""The pieces of a page that needs nothing else: no script, no font, no picture from anywhere."""
+"""The pieces of a self-contained page: no script, no font, no image from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.bench.report.tables import Table
 
 
 def document(title: str, parts: Iterable[str]) -> str:
-    """A whole page; its parts are markup already."""
+    """A complete page; its parts are markup already."""
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',

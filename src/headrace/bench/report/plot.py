@@ -1,7 +1,7 @@
 """A line chart as SVG: scales, axes, points with their spread, direct labels, reference lines, marks.
 
-Colours and fonts come from the page's style sheet, so that charts follow its light and dark mode. Numbers
-are in the units of the view box; the page scales it to the width that there is.
+Colors and fonts come from the page's style sheet, so that charts follow its light and dark mode. Numbers are
+in the units of the view box, which the page scales to the available width.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Format = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values, how it is stretched, and where its ticks stand."""
+    """A range of values, its scale, and its ticks."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class Axis:
     logarithmic: bool = False
 
     def place(self, value: float, start: float, end: float) -> float:
-        """Where a value lies between two positions."""
+        """The position of a value between two positions."""
         if self.logarithmic:
             part = math.log(value / self.low) / math.log(self.high / self.low)
         else:
@@ -58,12 +58,12 @@ class Series:
     colour: int
     points: Sequence[Point]
     dots: bool = True
-    """Off for lines of so many points that their dots would touch."""
+    """Off for lines with so many points that their dots would touch."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment or place on the x axis where something happened, as an upright line."""
+    """A position on the x axis where something happened, as a vertical line."""
 
     x: float
     label: str
@@ -71,7 +71,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Reference:
-    """A figure of someone else, as a dashed line."""
+    """A published figure, as a dashed line."""
 
     y: float
     label: str
@@ -144,7 +144,7 @@ def _draw_y_axis(axis: Axis) -> list[str]:
 
 
 def _draw_x_axis(axis: Axis) -> list[str]:
-    """Labels that would touch the one before are left out; the last one wins over its neighbour."""
+    """Labels that would touch the one before are left out; the last one is always kept."""
     middle = (LEFT + PLOT_RIGHT) / 2
     parts = [
         _line(LEFT, PLOT_BOTTOM, PLOT_RIGHT, PLOT_BOTTOM, "base"),
@@ -162,7 +162,7 @@ def _draw_x_axis(axis: Axis) -> list[str]:
 
 
 def _draw_references(plot: Plot) -> list[str]:
-    """Dashed lines; each label goes above or below its line, left or right, where it hides the least."""
+    """Dashed lines; each label is above or below its line, left or right, where it hides the least."""
     parts = []
     taken = [spot for series in plot.series for spot in _spots(plot, series)]
     heights = [plot.y.place(reference.y, PLOT_BOTTOM, TOP) for reference in plot.references]
@@ -181,7 +181,7 @@ def _draw_references(plot: Plot) -> list[str]:
 
 
 def _draw_marks(plot: Plot) -> list[str]:
-    """Upright lines; their labels stand above the plot, each where the one before it leaves room."""
+    """Vertical lines; their labels are above the plot, each where the one before it leaves room."""
     parts = []
     free_from = 0.0
     for mark in sorted(plot.marks, key=lambda mark: mark.x):
@@ -196,7 +196,7 @@ def _draw_marks(plot: Plot) -> list[str]:
 
 
 def _spots(plot: Plot, series: Series) -> list[tuple[float, float]]:
-    """Positions along a line, close enough to each other to tell what a label would hide."""
+    """Positions along a line, dense enough to see what a label would hide."""
     placed = [_place(plot, point.x, point.y) for point in series.points]
     parts = range(33)
     between = [

@@ -1,8 +1,7 @@
-"""Everything that the report computes, as Spark queries. Each function takes frames and gives a frame.
+"""Everything that the report computes, as Spark queries. Each function turns data frames into a data frame.
 
 A *case* is what can be compared: same machine, workload, preset, variant, clients, sizes and wanted rate.
-Within a case, runs of several servers are set beside each other and runs of one server follow each other in
-time.
+Within a case, runs of several servers are compared, and runs of one server are ordered by time.
 
 Every run has one headline *value*, so that medians, spread and change mean the same for all workloads:
 
@@ -20,10 +19,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (the name that everyone who knows Spark expects)
 
 PERCENTILES = {"p50": 5000, "p90": 9000, "p99": 9900, "p99_9": 9990, "p99_99": 9999}
-"""In ten-thousandths, so that a rank is whole-number arithmetic: 0.9 * n is not always what it should be."""
+"""In ten-thousandths, so that a rank is integer arithmetic: 0.9 * n may be off by rounding."""
 LATENCIES = [*PERCENTILES, "max_us"]
 STRETCHES_MAX = 60
-"""Points that a line over time can show."""
+"""The most points of a line over time."""
 
 CASE = [
     "machine",
@@ -57,7 +56,7 @@ RUN_CONSTANTS = [
 
 
 def machines(clients: DataFrame) -> DataFrame:
-    """A row per machine, the one that ran last first."""
+    """A row per machine, the most recent one first."""
     return (
         clients.groupBy("machine")
         .agg(
@@ -76,9 +75,9 @@ def percentiles(slices: DataFrame) -> DataFrame:
 
 
 def over_time(slices: DataFrame, all_runs: DataFrame) -> DataFrame:
-    """A row per stretch of time of the newest run of each case and server, if it has more than one.
+    """A row per interval of the newest run of each case and server, if it has more than one.
 
-    A stretch is a slice, or several of a long run, so that a chart has at most as many points as it can show.
+    An interval is a slice, or several of a long run, so that a chart does not have too many points.
     """
     newest_first = Window.partitionBy(*SERVER_CASE).orderBy(F.desc("started"), F.desc("run_id"))
     newest = (
@@ -106,8 +105,8 @@ def over_time(slices: DataFrame, all_runs: DataFrame) -> DataFrame:
 def _percentiles_by(slices: DataFrame, keys: list[str]) -> DataFrame:
     """A row per key: its slices as one histogram, and the value at each rank.
 
-    The value is the upper bound of the bucket that holds the rank, but never more than the highest value,
-    which is known exactly.
+    The value is the upper bound of the bucket with that rank, but never more than the highest value, which is
+    known exactly.
     """
     buckets = (
         slices.select(*keys, F.explode(F.arrays_zip("bucket_us", "bucket_count")).alias("bucket"))
@@ -274,5 +273,5 @@ def _headline() -> Column:
 
 
 def _minute(name: str) -> Column:
-    """As text, because PySpark gives timestamps in the time zone of whoever looks."""
+    """As text, because PySpark converts timestamps to the local time zone."""
     return F.date_format(name, "yyyy-MM-dd HH:mm")

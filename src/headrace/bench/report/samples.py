@@ -1,4 +1,4 @@
-"""Saved runs as files: which there are, whether they are ours, and as data frames.
+"""Saved runs: finds and checks their files, and reads them as data frames.
 
 Every run is `clients-<run id>.parquet`, a row per client, and, where latencies were measured, also
 `slices-<run id>.parquet`, a row per slice of time with a histogram. The tables below are the contract with
@@ -59,7 +59,7 @@ CLIENT_COLUMNS = {
 }
 
 LATER_COLUMNS = {"variant": "string"}
-"""Of clients, but not in runs that were saved before there were such columns."""
+"""Columns of clients that older saved runs do not have."""
 
 SLICE_COLUMNS = {
     "run_id": "string",
@@ -86,7 +86,7 @@ SPARK_TYPES = {
 
 @dataclass(frozen=True)
 class SavedRuns:
-    """A directory whose files were looked at and are what they should be."""
+    """A directory whose files were checked."""
 
     directory: Path
     count: int
@@ -115,7 +115,7 @@ def find_runs(directory: Path) -> SavedRuns:
 
 
 def _check(path: Path, columns: dict[str, str], later: dict[str, str] | None = None) -> None:
-    """That the file is Parquet and has these columns with these types; it may have more.
+    """Check that the file is Parquet and has these columns with these types; it may have more.
 
     The `later` columns may be missing, too.
     """
@@ -150,9 +150,9 @@ def read_slices(spark: SparkSession, runs: SavedRuns) -> DataFrame:
 
 
 def _read(spark: SparkSession, directory: Path, pattern: str, columns: dict[str, str]) -> DataFrame:
-    """All files with such a name. Not given one by one: from 33 on, Spark runs a job to list them."""
+    """All files with such a name, as a pattern: from 33 paths on, Spark runs a job to list them."""
     reader = spark.read.schema(_schema(columns)).option("pathGlobFilter", pattern)
-    # Spark takes the path for a pattern, and not for an address with %20 in it.
+    # Spark treats the path as a pattern, and does not decode %20 in it.
     literal = re.sub(r"([][{}*?\\])", r"\\\1", str(directory.resolve()))
     return reader.parquet(f"file://{literal}")
 

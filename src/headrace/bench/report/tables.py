@@ -14,11 +14,11 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     texts: int
-    """How many columns from the left are text; the others are figures and stand to the right."""
+    """How many columns from the left are text; the others are figures and right-aligned."""
 
 
 def comparison(content: Content) -> list[str]:
-    """Which runs were compared, and which were not, in sentences."""
+    """Sentences that say which runs were compared, and which were not."""
     first, last = content.runs[0].moment, content.runs[-1].moment
     when = f"on {first} UTC" if first == last else f"from {first} to {last} UTC"
     machines = "; ".join(describe(machine) for machine in content.machines)
@@ -134,7 +134,7 @@ def runs(content: Content) -> Table:
 
 
 def _by_work(items: Sequence[Summary]) -> list[Summary]:
-    """The same work together, so that servers stand under each other."""
+    """Rows of the same workload together, so that servers are under each other."""
 
     def order(item: Summary) -> tuple[object, ...]:
         numbers = (item.num_pubs, item.num_subs, item.msg_size, item.num_msgs)
@@ -145,7 +145,7 @@ def _by_work(items: Sequence[Summary]) -> list[Summary]:
 
 
 def _judged_change(workload: str, change: float | None) -> str:
-    """A change with a word on its direction, because for latency and memory less is better."""
+    """A change and whether it is better or worse, because for latency and memory less is better."""
     text = words.change(change)
     if change is None or text == words.NO_CHANGE:
         return text

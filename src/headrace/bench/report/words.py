@@ -1,4 +1,4 @@
-"""Figures and names as people read them, the same on the page, in the charts and in the table."""
+"""Figures and names as text, the same on the page, in the charts and in the table."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _scaled(number: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 
 def _digits(number: float) -> str:
-    """Three that count, as far as there are that many: 2.82, 28.2, 282, 2,820; zeros at the end stay away."""
+    """Three significant digits: 2.82, 28.2, 282, 2,820; without trailing zeros."""
     places = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
     text = f"{number:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -21,7 +21,7 @@ TABLE_NAME = "report.md"
 
 
 def compute_report(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool = False) -> Content:
-    """Let Spark compute everything. Raises BenchError with one line if it cannot."""
+    """Compute everything with Spark. Raises BenchError with one line if that fails."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -35,7 +35,7 @@ def compute_report(spark: SparkSession, saved: SavedRuns, *, compare_machines: b
 
 
 def write_report(content: Content, directory: Path) -> list[Path]:
-    """Write page and table into a directory, which is made if need be, and return where they are."""
+    """Write page and table into a directory, which is created if necessary, and return their paths."""
     written = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def write_report(content: Content, directory: Path) -> list[Path]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """With a rename, so that a browser that reloads never sees half a page."""
+    """Written with a rename, so that a browser that reloads never sees half a page."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What is measured: each workload opens its connections, runs the load once and returns a sample."""
+"""The workloads: each opens its connections, runs the load once and returns a sample."""
 
 from headrace.bench.workloads.fixed_rate import FixedRate
 from headrace.bench.workloads.idle_connections import IdleConnections

@@ -1,8 +1,8 @@
-"""Latency at a fixed rate, from the moment at which a message was to be sent.
+"""Latency at a fixed rate, from the time at which a message was due.
 
 A benchmark that waits for a slow server before it sends the next message sends fewer messages while the
-server is slow, and so measures few of the bad moments (coordinated omission). Here the intended moment of
-every message is fixed before the run, and what it waits because something before it was slow counts as well.
+server is slow, and so measures few of the bad moments (coordinated omission). Here the intended time of every
+message is fixed before the run, and waiting for slow predecessors counts as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 @dataclass(frozen=True)
 class FixedRate(Unprepared):
-    """`rate` messages per second in all, by turns from each publisher, to every subscriber."""
+    """`rate` messages per second in all, from each publisher in turn, to every subscriber."""
 
     rate: float
     duration: float

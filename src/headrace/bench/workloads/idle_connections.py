@@ -15,7 +15,7 @@ SETTLE_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class IdleConnections(Unprepared):
-    """How much the server's memory grows per connection; nan if nobody knows its memory."""
+    """How much the server's memory grows per connection; nan if it is unknown."""
 
     connections: int
     settle_seconds: float = SETTLE_SECONDS

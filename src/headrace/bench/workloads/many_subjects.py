@@ -26,10 +26,10 @@ WILDCARDS = (">", "*", "none")
 
 @dataclass(frozen=True)
 class ManySubjects(Unprepared):
-    """`messages` (0: one per subject) go round all subjects in one shuffled order.
+    """`messages` (0: one per subject) cycle through all subjects in one shuffled order.
 
-    `wildcard` says what a subscriber subscribes to: `>` and `*` match all subjects with one subscription,
-    `none` makes one subscription per subject. With a `queue` the subscribers share the messages.
+    `wildcard` selects the subscriptions: `>` and `*` match all subjects with one subscription, `none` is one
+    subscription per subject. With a `queue` the subscribers share the messages.
     """
 
     subjects: int
@@ -88,7 +88,7 @@ def _names(subject: str, subjects: int) -> list[bytes]:
 
 @lru_cache(maxsize=1)
 def _shuffled_frames(subject: str, subjects: int, size: int) -> tuple[bytes, int]:
-    """All the frames in one piece, and the length of one: every round sends them in the same order."""
+    """All frames in one buffer, and the length of one: every round sends them in the same order."""
     payload = b"x" * size
     frames = [publish_frame(name, payload) for name in _names(subject, subjects)]
     random.Random(SHUFFLE_SEED).shuffle(frames)

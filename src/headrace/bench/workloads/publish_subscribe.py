@@ -1,4 +1,4 @@
-"""Publishers and subscribers of one subject: the workload of the classic benchmark."""
+"""Publishers and subscribers of one subject: the workload of nats-bench."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PublishSubscribe(Unprepared):
 
     @contextmanager
     def _prepared(self, address: Address, shares: Sequence[int], subscribers: int) -> Iterator[Load]:
-        """The connections of these publishers and subscribers, open and in a load that has not begun."""
+        """A load that has not begun, with the open connections of these publishers and subscribers."""
         subject = self.subject.encode()
         frame = publish_frame(subject, b"x" * self.size)
         block = block_of(frame)

@@ -1,4 +1,4 @@
-"""Round trips: requesters with some requests in flight, responders that share the work as a queue group."""
+"""Round trips: requesters with requests in flight, responders that share the work as a queue group."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ ACKS = ("explicit", "none")
 class StreamConsume:
     """`messages` are in the stream beforehand; every client pulls `batch` of them at a time.
 
-    Each has a consumer of its own and gets all messages, or all of them share one (`shared`). The stream is
-    made and filled for the run; one that exists already must hold enough, and stays as it is.
+    Each has its own consumer and gets all messages, or all of them share one (`shared`). The stream is
+    created and filled for the run; an existing one must have enough messages, and stays as it is.
     """
 
     batch: int
@@ -61,7 +61,7 @@ class StreamConsume:
             facts = self._filled(address, facts, on_progress)
             names = [f"bench-{secrets.token_hex(4)}" for _ in range(1 if self.shared else self.consumers)]
             for name in names:
-                # Never the limit: all that can be on its way at a time may be unacknowledged.
+                # Never the limit: everything in flight may be unacknowledged.
                 create_consumer(api, self.stream, name, self.acks, 2 * self.batch * self.consumers)
             try:
                 yield PreparedStreamConsume(self, facts, api, names)
@@ -103,7 +103,7 @@ class PreparedStreamConsume:
         plan, waits = self.plan, Histogram(1.0, SLICES_MAX)
         run = self._pull(address, waits, on_progress)
         settled = self._settle()
-        # An acknowledgement that the server has not dealt with is work it still owes.
+        # The server's work includes processing all acknowledgements.
         seconds = run.seconds + settled
         latency, slices = distributions(waits, run.seconds)
         deliveries = sum(client.messages for client in run.clients)
@@ -140,7 +140,7 @@ class PreparedStreamConsume:
             return run_load(load, plan.messages, plan.size, on_progress, shared=plan.shared)
 
     def _settle(self) -> float:
-        """How long the server took, after the last message, until it had counted all acknowledgements."""
+        """How long the server took, after the last message, until it had processed all acknowledgements."""
         if self.plan.acks == "none":
             return 0.0
         started = time.perf_counter()

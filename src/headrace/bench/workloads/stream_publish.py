@@ -27,8 +27,8 @@ PERCENTILES = (50.0, 99.0)
 class StreamPublish:
     """`messages` in all, divided among the publishers, each with `in_flight` unacknowledged at a time.
 
-    The stream is made for the run and deleted after it, unless `keep`; one that exists already is used as it
-    is and stays. With `message_ids` every message has a Nats-Msg-Id of its own.
+    The stream is created for the run and deleted after it, unless `keep`; an existing one is used as it is
+    and stays. With `message_ids` every message has its own Nats-Msg-Id.
     """
 
     in_flight: int
@@ -91,7 +91,7 @@ def publish_to_stream(
     waits: Histogram | None = None,
     on_progress: Progress | None = None,
 ) -> Run:
-    """Publish everything; the stream must give it the sequences from `first` on. Raises BenchError."""
+    """Publish everything; the sequences must start at `first`. Raises BenchError."""
     token = secrets.token_hex(4)
     inboxes = [f"_INBOX.headracebench.{token}.{number}.".encode() for number in range(plan.publishers)]
     shares = share_evenly(plan.messages, plan.publishers)

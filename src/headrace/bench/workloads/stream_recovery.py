@@ -1,7 +1,7 @@
-"""How long a server with a large stream takes to start: from exec to its first answer about the stream.
+"""How long a server with a large stream takes to start: from exec to its first response about the stream.
 
-The stream is filled once per server and kept for the later rounds; what was stored is counted after every
-start. The files are in the page cache, of all servers alike: this is the cost of recovery, not of the disk.
+The stream is filled once per server and kept for the later rounds; its messages are counted after every
+start. The files are in the page cache, for all servers alike: this is the cost of recovery, not of the disk.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from headrace.client.addresses import Address
 
 STREAM = "recovery"
 ANSWER_SECONDS = 120.0
-STOP_SECONDS = 60.0  # a stop that is cut short would make the next start a recovery
+STOP_SECONDS = 60.0  # an interrupted stop would make the next start a recovery
 POLL_SECONDS = 0.001
 IN_FLIGHT = 4096
 STALL_SECONDS = 60.0
 WRITTEN_BEFORE_KILL = 10_000
 
-_filled: dict[tuple[Server, int, int], str] = {}  # the folders, which go when the program ends
+_filled: dict[tuple[Server, int, int], str] = {}  # the folders, which are removed when the program ends
 
 
 @dataclass(frozen=True)
 class StreamRecovery:
-    """`messages` of `size` bytes are stored; with `kill` some more, and the server dies after the last."""
+    """`messages` of `size` bytes are stored; with `kill` some more, and then the server is killed."""
 
     size: int
     messages: int
@@ -57,7 +57,7 @@ class StreamRecovery:
         lost = max(expected, self.messages) - facts.messages
         if not self.kill and lost:
             raise BenchError(f"{server.name}: {lost:,} of {self.messages:,} messages are missing")
-        # nats-server promises nothing of what it has not synced, so this is reported, not an error.
+        # nats-server may lose what it has not synced, so this is reported, not an error.
         extra = {"acknowledged messages missing": float(lost)} if self.kill else {}
         return Conducted(Sample(seconds, seconds, 0.0, extra=extra), *cost)
 
@@ -77,7 +77,7 @@ class StreamRecovery:
         return _filled[key]
 
     def _write_and_kill(self, server: Server, folder: str) -> int:
-        """How many messages the stream must hold afterwards."""
+        """Returns how many messages the stream must have afterwards."""
         return self._publish(server, folder, WRITTEN_BEFORE_KILL, kill=True)
 
     def _publish(self, server: Server, folder: str, messages: int, *, kill: bool) -> int:
@@ -112,7 +112,7 @@ def filling(size: int, messages: int, storage: str = "file") -> StreamPublish:
 
 
 def await_stream(started: Running, name: str) -> tuple[Process, StreamFacts]:
-    """When the server first answers about the stream. Raises BenchError if it does not."""
+    """Wait until the server answers about the stream. Raises BenchError if it does not."""
     deadline = time.monotonic() + ANSWER_SECONDS
     process = started.await_listening(ANSWER_SECONDS)
     while True:

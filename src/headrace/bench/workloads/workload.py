@@ -1,7 +1,7 @@
 """What all workloads have in common.
 
-A workload knows nothing of who started the server; `server_rss` tells it the server's memory where it needs
-to know (None: nobody can tell), and `on_progress` is told the share that is done.
+A workload does not know who started the server; `server_rss` returns the server's memory if it needs that
+(None if unknown), and `on_progress` is called with the share that is done.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ServerMemory = Callable[[], int | None]
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement of one workload: the value that is compared, and what else there is to say about it."""
+    """One measurement of one workload: the value that is compared, and other figures."""
 
     value: float
     seconds: float
@@ -38,7 +38,7 @@ class Sample:
 
 
 class Runnable(Protocol):
-    """What can be measured at once."""
+    """A prepared workload, ready to be measured."""
 
     def run(
         self, address: Address, server_rss: ServerMemory, on_progress: Progress | None = None
@@ -46,7 +46,7 @@ class Runnable(Protocol):
 
 
 class Workload(Runnable, Protocol):
-    """`unit` names what `value` counts; `higher_is_better` is False for costs."""
+    """`unit` is the unit of `value`; `higher_is_better` is False for costs."""
 
     @property
     def unit(self) -> str: ...
@@ -60,7 +60,7 @@ class Workload(Runnable, Protocol):
     def prepared(
         self, address: Address, on_progress: Progress | None = None
     ) -> AbstractContextManager[Runnable]:
-        """What must be there before the clock starts, and goes after it has stopped."""
+        """Prepare what the run needs before the clock starts, and remove it afterwards."""
         ...
 
     def scaled(self, factor: float) -> Workload:
@@ -70,7 +70,7 @@ class Workload(Runnable, Protocol):
 
 @dataclass(frozen=True)
 class Conducted:
-    """What an experiment found out; the costs are None if they are not known."""
+    """The result of an experiment; the costs are None if they are unknown."""
 
     sample: Sample
     server_cpu_seconds: float | None
@@ -79,7 +79,7 @@ class Conducted:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """What starts and stops the server itself, because that is what it measures."""
+    """A workload that starts and stops the server itself, because that is what it measures."""
 
     @property
     def unit(self) -> str: ...
@@ -90,7 +90,7 @@ class Experiment(Protocol):
 
 
 class Unprepared:
-    """For workloads that bring all they need, and need no streams."""
+    """For workloads that need no preparation and no streams."""
 
     needs_streams = False
 

@@ -19,7 +19,7 @@ class Cursor(Watcher):
     pending: dict[int, tuple[int, int]]
     """Stream sequence -> (consumer sequence, `now` of the delivery)."""
     blocked: bool
-    """The batch ended early: the outbox is full, or much was passed over. `wake()` is called to go on."""
+    """The batch ended early: the outbox is full, or many messages were skipped. `wake()` continues it."""
     exceeded: bool
     """The batch ended because the next message does not fit into `max_bytes`."""
     unwanted: bool

@@ -6,7 +6,7 @@ the log, writes the frames into the receiver's outbox and notes what awaits an a
 A batch ends early when the receiver's outbox is full (`blocked`). It is written at the end of the tick, and when the
 socket has taken all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
 It also ends early when very many messages had to be passed over because of the filter, and does not begin before it
-is known how many messages wait, which is told with each.
+is known how many messages are pending, which each message says.
 """
 
 from cpython.mem cimport PyMem_Free

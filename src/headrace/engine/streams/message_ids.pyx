@@ -1,7 +1,7 @@
 """The ids of the messages of the last minutes, so that a message that is sent again is not stored again.
 
 A stream that takes 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
-of 64 bits here, beside the sequence and the time of its message. The id itself stands in the headers of the message,
+of 64 bits here, with the sequence and the time of its message. The id itself is in the headers of the message,
 where whoever finds a hash compares it (stream_sink.pyx).
 
     blocks    64 ids each, in the order of time: new ones go to the last block, and a block that is too old is freed

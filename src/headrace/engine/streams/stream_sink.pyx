@@ -8,7 +8,7 @@ No Python runs per message on this way. What the C path cannot decide goes to `s
 the order of messages is kept: whatever carries a `Nats-` header other than Nats-Msg-Id, whatever the log refuses,
 and everything if the stream has a feature that needs it (`direct` is False then).
 
-An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group is told so.
+An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group gets an error.
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -65,7 +65,7 @@ cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **va
 
 
 cdef const char *trim(const char *at, const char *line_end, Py_ssize_t *length) noexcept:
-    """The value of a header: what stands between the spaces behind the colon and the end of the line."""
+    """The value of a header: the text after the colon and its spaces, up to the end of the line."""
     while at < line_end and at[0] == c' ':
         at += 1
     length[0] = line_end - at
@@ -280,7 +280,7 @@ cdef class StreamSink(Sink):
         self.unread_end = self.log.store.last_seq
 
     def recover_some_ids(self, uint64_t messages):
-        """Read the ids of so many more messages; whether any are left."""
+        """Read the ids of this many more messages; returns whether any are left."""
         if self.unread:
             self._read_ids(messages)
         return self.unread != 0

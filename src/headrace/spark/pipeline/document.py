@@ -1,7 +1,7 @@
 """Reads a YAML file so that every value knows its line.
 
-PyYAML's nodes carry their place, plain values do not; so the file is read as nodes, and `Node` gives them out
-as checked values. An error about one is a ConfigError with file, line and column.
+PyYAML's nodes have line numbers, plain values do not; so the file is read as nodes, and `Node` turns them
+into checked values. An error about one is a ConfigError with file, line and column.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Node:
-    """A value in the file, and how to get from it to others."""
+    """A value in the file, and access to the values in it."""
 
     path: str
     value: Any
@@ -30,7 +30,7 @@ class Node:
     def fail(self, message: str, hint: str = "") -> NoReturn:
         raise ConfigError(message, path=self.path, line=self.line, column=self.column, hint=hint)
 
-    # -- what kind of value it is
+    # -- as a value of a certain kind
 
     def mapping(self, what: str) -> dict[str, Node]:
         if not isinstance(self.value, dict):
@@ -64,7 +64,7 @@ class Node:
         return self.value
 
     def read(self, what: str, reader: Callable[[str], T]) -> T:
-        """Its text, as `reader` understands it; that raises ValueError with what it wanted."""
+        """Its text, parsed by `reader`, which raises ValueError with what it expected."""
         text = self.text(what)
         try:
             return reader(text)
@@ -72,7 +72,7 @@ class Node:
             self.fail(f"{what} {error}, not {text!r}")
 
     def fields(self, what: str, known: Iterable[str]) -> dict[str, Node]:
-        """A mapping in which only known names may stand."""
+        """A mapping with known names only."""
         names = list(known)
         found = self.mapping(what)
         for name, node in found.items():
@@ -130,7 +130,7 @@ class _Reader:
         else:
             try:
                 value = self._plain.construct_object(source)
-            except Exception as error:  # a tag such as !!python/name, or a date that is none
+            except Exception as error:  # a tag such as !!python/name, or an invalid date
                 self._at(source, None).fail(f"this value cannot be used: {error}".splitlines()[0])
         return self._at(source, value)
 
@@ -142,7 +142,7 @@ class _Reader:
                 self._at(key, None).fail(f"`{name}` is given twice")
             seen.add(name)
             node = self.node(value)
-            # An error about an entry points at its name, which is what a person looks for.
+            # An error about an entry points at its name.
             mark = key.start_mark
             yield name, Node(self._path, node.value, mark.line + 1, mark.column + 1)
 

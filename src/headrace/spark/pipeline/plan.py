@@ -1,6 +1,6 @@
-"""Makes DataFrames of a pipeline: a view for each source and step. Nothing runs yet, and no server is asked.
+"""Makes DataFrames of a pipeline: a view for each source and step. Nothing runs yet, and no server is needed.
 
-Spark checks SQL here, with names and types of columns; what is wrong becomes an error with the step's line.
+Spark checks SQL here, with names and types of columns; errors get the line of the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Views = dict[str, "DataFrame"]
 
 
 def import_functions(pipeline: Pipeline) -> dict[str, Callable[..., Any]]:
-    """The Python functions of the steps, by step. Modules beside the file are found, too."""
+    """The Python functions of the steps, by step. Modules next to the file are found, too."""
     if str(pipeline.directory) not in sys.path:
         sys.path.insert(0, str(pipeline.directory))
     return {step.name: _import(step) for step in pipeline.steps if step.python}
@@ -42,7 +42,7 @@ def _import(step: StepSpec) -> Callable[..., Any]:
 
 
 def build_views(spark: SparkSession, pipeline: Pipeline, options: Mapping[str, str]) -> Views:
-    """All sources and steps as DataFrames, which SQL knows by their names."""
+    """All sources and steps as DataFrames, and as views under their names."""
     functions = import_functions(pipeline)
     views: Views = {}
     for source in pipeline.sources:
@@ -60,7 +60,7 @@ def build_views(spark: SparkSession, pipeline: Pipeline, options: Mapping[str, s
 
 @contextmanager
 def _placing_errors(node: Node) -> Iterator[None]:
-    """What Spark says about a part of the file becomes an error with its line."""
+    """Errors of Spark about a part of the file get its line."""
     from pyspark.errors import PySparkException
 
     try:

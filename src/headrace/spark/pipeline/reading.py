@@ -1,6 +1,6 @@
 """Reads a pipeline file: its format, and the error messages for anything else.
 
-Names of sources and steps are those of views in SQL. A step sees all sources, and all steps above it.
+Names of sources and steps are names of views in SQL. A step can use all sources, and all steps above it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ HINTS = {
 
 
 def resolve_path(path: str, directory: Path) -> str:
-    """A path of the file: relative to it, unless it is absolute or in another file system."""
+    """A path in the file: relative to the file, unless it is absolute or in another file system."""
     return path if "://" in path else str(directory / Path(path).expanduser())
 
 
@@ -113,7 +113,7 @@ def _secret(fields: Mapping[str, Node], name: str) -> str:
 
 
 def _filled(text: str, node: Node) -> str:
-    """With variables of the environment, so that secrets need not stand in the file."""
+    """With variables of the environment, so that secrets need not be in the file."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
@@ -281,7 +281,7 @@ def seconds_of(text: str) -> float:
 def _check_names(
     sources: tuple[SourceSpec, ...], steps: tuple[StepSpec, ...], sinks: tuple[SinkSpec, ...]
 ) -> None:
-    """Names are those of views, each there once, and what is referred to stands above."""
+    """Names are those of views and unique; a reference points to something above."""
     seen: set[str] = set()
     views: tuple[SourceSpec | StepSpec, ...] = (*sources, *steps)
     for spec in views:

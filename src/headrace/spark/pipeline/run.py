@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Show = Callable[[str, "DataFrame"], None]
-"""Shows the rows of a batch of a sink on the screen."""
+"""Prints the rows of a batch of a sink."""
 
 
 class Queries:
-    """The queries of a pipeline, to be started. With `once`, they end when they have processed what is there
-    now."""
+    """The queries of a pipeline, to be started. With `once`, they process what is there now."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Queries:
         self._sinks = {sink.name: sink for sink in pipeline.sinks}
 
     def start_all(self) -> dict[str, StreamingQuery]:
-        """One query for each sink. If one cannot start, those that have are stopped."""
+        """One query for each sink. If one cannot start, the others are stopped."""
         queries: dict[str, StreamingQuery] = {}
         try:
             for name in self._sinks:

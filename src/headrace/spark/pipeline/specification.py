@@ -14,7 +14,7 @@ MODES = ("append", "update", "complete")
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """Where the streams are. Without `urls` the pipeline runs a server of its own."""
+    """Where the streams are. Without `urls` the pipeline runs its own server."""
 
     urls: tuple[str, ...] = ()
     user: str = ""
@@ -33,7 +33,7 @@ class ServerSpec:
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """A stream that is made if it does not exist."""
+    """A stream that is created if it does not exist."""
 
     name: str
     subjects: tuple[str, ...]
@@ -69,7 +69,7 @@ class StepSpec:
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """Where a view goes: into the table in a directory, to a subject, or on the screen."""
+    """Where a view goes: to the table in a directory, to a subject, or to the screen."""
 
     name: str
     view: str

@@ -1,4 +1,4 @@
-"""Looks at the streams that a pipeline names, and makes those that it asks for, before a query is started."""
+"""Checks the streams of a pipeline, and creates those that it asks for, before a query is started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HINT = "check its name, make it, or let `streams:` in this file make it"
 
 
 def check_names(client: Client, pipeline: Pipeline) -> None:
-    """Raises ConfigError for a stream that is not there and will not be made."""
+    """Raises ConfigError for a stream that does not exist and will not be created."""
     known = {*client.stream_names(), *(stream.name for stream in pipeline.streams)}
     for source in pipeline.sources:
         for stream in source.options["stream"].split(","):
@@ -29,7 +29,7 @@ def check_names(client: Client, pipeline: Pipeline) -> None:
 
 
 def make_streams(client: Client, pipeline: Pipeline) -> list[str]:
-    """Make those that do not exist, and return their names. Those that exist are left as they are."""
+    """Create those that do not exist, and return their names. Existing ones are left as they are."""
     existing = set(client.stream_names())
     made = []
     for stream in pipeline.streams:
@@ -50,7 +50,7 @@ def make_streams(client: Client, pipeline: Pipeline) -> list[str]:
 
 
 def check_sinks(client: Client, pipeline: Pipeline) -> Iterator[str]:
-    """Raises ConfigError for a subject that no stream keeps; yields what else there is to say."""
+    """Raises ConfigError for a subject that no stream stores; yields warnings."""
     for sink in pipeline.sinks:
         if not sink.publish:
             continue

@@ -1,18 +1,18 @@
 """Compaction: many small files of a partition become one.
 
-A file per batch is a lot of files, and readers pay for each. When a partition has collected enough small
-ones, they are read and written as one file. Only batches that Spark has recorded are touched, because those
-may not be written again.
+A file per batch is a lot of files, and readers pay for each. When a partition has enough small ones, they are
+read and written as one file. Only batches that Spark has recorded are compacted, because those are not
+written again.
 
-To replace several files by one takes several steps. A journal is written before the first, and whoever finds
-it finishes what it says:
+Replacing several files with one takes several steps. A journal is written before the first, and the next run
+that finds it completes them:
 
     1. the new file is complete, in `staging`, and was read again: it has every row and column
     2. the journal is written: this file replaces those
     3. the new file is renamed into the table
     4. the old files are deleted, then the journal
 
-A reader that comes between 3 and 4, within milliseconds, finds rows twice, never too few.
+A reader between 3 and 4, which takes milliseconds, finds duplicated rows, never too few.
 
 Batches need not have the same columns: the new file has all of them. If a column has changed its type, or a
 file cannot be read, the files of the partition stay as they are, with a warning: many files are slow, but
@@ -34,7 +34,7 @@ from headrace.spark.table.layout import JOURNAL, STAGING, Content, content_of, f
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Files of this size are worth a task of their own, and stay as they are.
+# Files of this size are large enough for a task, and stay as they are.
 LARGE_BYTES = 128 << 20
 
 
@@ -64,7 +64,7 @@ class Compaction:
     def run(self, *, before: int) -> None:
         """Compact partitions that need it, as far as they hold batches before this one.
 
-        To look costs a listing of the table, so it is done once in so many batches.
+        This lists the table, so it is not done for every batch.
         """
         if not self._after or before % self._after:
             return
@@ -73,7 +73,7 @@ class Compaction:
                 self._compact(group)
 
     def finish(self) -> None:
-        """What an interrupted compaction has left to do."""
+        """Complete an interrupted compaction."""
         if not self._files.exists(JOURNAL):
             return
         journal = json.loads(self._files.read(JOURNAL))
@@ -81,7 +81,7 @@ class Compaction:
             self._files.rename(journal["staged"], journal["target"])
         if self._files.exists(
             journal["target"]
-        ):  # else somebody has removed it: the old files are all there is
+        ):  # otherwise somebody has removed it: only the old files are left
             for path in journal["replaces"]:
                 self._files.delete(path)
         self._files.delete(JOURNAL)
@@ -115,7 +115,7 @@ class Compaction:
         self._files.delete(staged)
 
     def _merge(self, group: _Group, staged: str) -> str:
-        """Write one file with all that the group holds; its path below `staged`."""
+        """Write one file with all rows of the group. Returns its path below `staged`."""
         reader = self._spark.read.format(self._ending).option("mergeSchema", "true")
         rows = reader.load([self._files.at(file.path) for file in group.files])
         writer = _in_order(rows.coalesce(1)).write.mode("overwrite")
@@ -152,7 +152,7 @@ def _in_order(rows: Any) -> Any:
 
 
 def _figures(rows: DataFrame) -> tuple[Any, ...]:
-    """What two tables with the same content have in common: columns, rows, and values in each column."""
+    """A fingerprint of the content: columns, rows, and values in each column."""
     from pyspark.sql import functions
 
     columns = [(column.name, column.dataType) for column in rows.schema]

@@ -1,7 +1,7 @@
-"""Files, wherever Spark can keep them: Hadoop's file systems, through the session's Java.
+"""Files in any file system that Spark can use: Hadoop's file systems, through the session's Java.
 
-A table may lie on this machine, in HDFS or in an object store; Python's own functions know only the first.
-Paths are text, as Spark takes them.
+A table may be on this machine, in HDFS or in an object store; Python's own functions support only the first.
+Paths are strings, as in Spark.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Files:
             raise SparkError(f"cannot rename {self.at(path)} to {self.at(to)}")
 
     def delete(self, path: str) -> None:
-        """A file, or a directory with all in it; nothing if it does not exist."""
+        """A file, or a directory with its contents; nothing if it does not exist."""
         self._system.delete(self._path(self.at(path)), True)
 
     def read(self, path: str) -> str:
@@ -82,7 +82,7 @@ class Files:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """A small file, put in place with a rename, so that it is there whole or not at all."""
+        """A small file, written atomically with a rename."""
         from py4j.protocol import Py4JJavaError
 
         unfinished = f"{path}.new"

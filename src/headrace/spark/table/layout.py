@@ -1,4 +1,4 @@
-"""How a table lies on disk.
+"""The files of a table.
 
     ORDERS/
       date=2026-11-16/
@@ -10,10 +10,10 @@
         staging/           files that are being written and do not count yet
         compaction.json    files that replace others, while this happens
 
-Every reader of Parquet, not only Spark, passes over names that start with `_` and takes the rest as a table
-that is partitioned in Hive's way. There is no list of valid files beside it that a reader would have to know:
-a file counts when it is there. So files are finished in `staging` and then renamed, and their names say which
-batch they hold. A batch that is written again replaces its files.
+Every reader of Parquet, not only Spark, ignores names that start with `_` and reads the rest as a table that
+is partitioned as in Hive. There is no list of valid files that a reader would have to know: a file counts
+when it is there. So files are finished in `staging` and then renamed, and their names contain their batch. A
+batch that is written again replaces its files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?:batch-(\d{9,})|batches-(\d{9,})-(\d{9,}))-\d{4,}\.\w+")
 
 @dataclass(frozen=True)
 class Content:
-    """What a file's name says: which batches it holds."""
+    """The batches in a file, from its name."""
 
     first: int
     last: int
@@ -45,7 +45,7 @@ def file_name(first: int, last: int, number: int, ending: str) -> str:
 
 
 def content_of(name: str) -> Content | None:
-    """None if the file is none of ours."""
+    """None if it is not a file of this kind."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -1,6 +1,6 @@
-"""A table of Parquet files that a streaming query adds to: every batch is in it exactly once.
+"""A table of Parquet files to which a streaming query appends: every batch is in it exactly once.
 
-Spark's own file sink keeps a log of valid files beside them, which only Spark reads and which makes
+Spark's own file sink keeps a log of valid files next to them, which only Spark reads and which makes
 compaction impossible. Here a batch goes through `foreachBatch` instead, in three steps, each of which may be
 repeated:
 
@@ -32,7 +32,7 @@ FORMAT = "parquet"
 class Table:
     """One table, written by one query at a time.
 
-    `origin` says what goes into it; a directory that holds something else is refused.
+    `origin` says where the rows come from; a directory with another origin is refused.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Table:
             writer = writer.partitionBy(*self.partition_by)
         writer.format(FORMAT).save(self.files.at(staged))
         if not self._wrote:
-            self._replace(batch)  # within a run no batch is repeated, so later ones need not look
+            self._replace(batch)  # within a run no batch is repeated, so later ones need no check
             self._wrote = True
         numbers: dict[str, int] = {}
         for file in self.files.list(staged):

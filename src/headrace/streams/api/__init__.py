@@ -1,1 +1,1 @@
-"""Requests in, answers out: every subject under $JS.API and $JS.EVENT, and the JSON behind it."""
+"""Requests in, responses out: every subject under $JS.API and $JS.EVENT, and the JSON behind it."""

@@ -1,5 +1,5 @@
-"""What the server tells on `$JS.EVENT.…`: a consumer was created, deleted, paused, pinned, given up or
-acknowledged; and which client asked, for the audit of the API.
+"""Advisories on `$JS.EVENT.…`: a consumer was created, deleted, paused or pinned, a message was acknowledged,
+refused or terminated; and which client asked, for the audit of the API.
 
 An advisory is built, encoded and published only if somebody listens to its subject.
 """
@@ -31,7 +31,7 @@ def random_id(length: int = 22) -> str:
 
 
 class Advisories:
-    """Tells about one consumer."""
+    """The advisories of one consumer."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Advisories:
         self._send(SUBJECT + "DELETED", TYPE + "consumer_action", {"action": "delete"})
 
     def paused(self, until: int) -> None:
-        """Also when it goes on: `until` is then in the past, or 0."""
+        """Also when it resumes: `until` is then in the past, or 0."""
         body = {"paused": until > self._now(), "pause_until": format_time(until)}
         self._send(SUBJECT + "PAUSE", TYPE + "consumer_pause", body)
 
@@ -107,7 +107,7 @@ class Advisories:
 
 
 def client_info(publisher: object, server_name: str, account: str) -> dict[str, Any]:
-    """Only the account for a request from within the server."""
+    """For a request from within the server, only the account."""
     connection = getattr(publisher, "owner", publisher)
     if not isinstance(connection, Connection):
         return {"acc": account}

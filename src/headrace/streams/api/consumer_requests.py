@@ -1,7 +1,7 @@
 """The API of consumers: create and update, info, list, names, delete, pause, unpin.
 
-Two more are no part of the table, because consumers subscribe them themselves: the requests for messages
-(`CONSUMER.MSG.NEXT`, see pull.py) and for a reset (consumer_reset.py).
+Two more are not in the table, because each consumer subscribes to its own: requests for messages
+(`CONSUMER.MSG.NEXT`, see consumers/pull.py) and for a reset (consumers/changes.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _consumer(account: JetStreamAccount, request: Request) -> Consumer:
 
 
 async def on_create(account: JetStreamAccount, request: Request) -> ConsumerInfo:
-    """`CREATE.<stream>`: an ephemeral one. `CREATE.<stream>.<name>[.<filter>]`: named or durable."""
+    """`CREATE.<stream>`: an ephemeral consumer. `CREATE.<stream>.<name>[.<filter>]`: named or durable."""
     body = decode(request.payload, CreateConsumerRequest, strict=account.jetstream.strict)
     name, config = request.tokens[1] if len(request.tokens) > 1 else "", body.config
     if request.tokens[0] != body.stream_name:
@@ -168,7 +168,7 @@ async def on_delete(account: JetStreamAccount, request: Request) -> Mapping[str,
 
 
 async def on_pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """Also to resume: without a time, or with one that is over."""
+    """Also to resume: without a time, or with one that has passed."""
     body = (
         decode(request.payload, PauseRequest, strict=account.jetstream.strict)
         if request.has_object

@@ -1,10 +1,11 @@
-"""Direct get: messages straight from a stream, with their place in headers instead of in JSON.
+"""Direct get: messages straight from a stream, with their metadata in headers instead of JSON.
 
-`$JS.API.DIRECT.GET.<stream>` takes a request, `$JS.API.DIRECT.GET.<stream>.<subject>` asks for the last
-message of a subject. A request may ask for several: then a message without payload and with status 204
-ends them. Mirrors with `mirror_direct` answer for their origin, too; a queue group picks who does.
+A request to `$JS.API.DIRECT.GET.<stream>` has a body, one to `$JS.API.DIRECT.GET.<stream>.<subject>` asks for
+the last message of a subject. A request may ask for several messages, which end with a message without
+payload and with status 204. Mirrors with `mirror_direct` answer for their origin, too; a queue group picks
+who does.
 
-However short an answer is, the way to it may be long, and there may be many: all wait in line (slices.py).
+Even a short response may take a long search, and there may be many, so all of them run in slices (slices.py).
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ from headrace.subjects.grammar import encode
 
 QUEUE = b"_sys_"
 SUBJECT = b"$JS.API.DIRECT.GET."
-SUBJECT_TOKENS = 5  # of the subject, up to and with the stream's name
+SUBJECT_TOKENS = 5  # of the subject, up to and including the stream's name
 MOST_MULTI_RESULTS = 1024
 STEP_MESSAGES = 20
-"""That are sent at a time; about half a millisecond."""
+"""Sent at a time; about half a millisecond."""
 EVERYTHING = Filter(())
 
 
 @dataclass
 class Batch:
-    """A request for several messages, and how far its answer is."""
+    """A request for several messages, and the progress of its response."""
 
     request: MessageGetRequest
     reply: bytes
     filter: Filter
     seq: int
     counted: Watcher = field(default_factory=Watcher)
-    """Counts how many there are, before the first is sent."""
+    """Counts the messages before the first is sent."""
     pending: int = 0
     last_seq: int = 0
     sent: int = 0
     sent_bytes: int = 0
     up_to: int = 0
     echoed: int = 0
-    """As it was asked for, which may be beyond the end."""
+    """As in the request, possibly beyond the end."""
     last: dict[bytes, int] = field(default_factory=dict)
-    """Of a request for the last messages of several subjects: those that were found."""
+    """For a request for the last messages of several subjects: those that were found."""
     seqs: Iterator[int] = field(default_factory=lambda: iter(()))
-    """Those of them that are still to be sent."""
+    """Those that are still to be sent."""
 
 
 class DirectGet:
-    """Answers for one stream. `max_bytes` is how much one request gets if it asks for no less.
+    """Answers for one stream. `max_bytes` is how much one request gets unless it asks for less.
 
     `when_current` is for requests to the origin of a mirror: it calls its argument when the mirror has all
     that the origin has.
@@ -100,7 +101,7 @@ class DirectGet:
     # -- requests
 
     def _once_committed(self, handler: Handler) -> Handler:
-        """What was published before a request is part of its answer; nobody sees what may be lost again."""
+        """Wait until earlier publishes are on disk: they are part of the response."""
 
         def answer(message: InboxMessage) -> None:
             try:
@@ -117,12 +118,12 @@ class DirectGet:
         return handle
 
     def _once_current(self, handler: Handler) -> Handler:
-        """The same for requests that are really the origin's."""
+        """The same for requests to the origin."""
         handle = self._once_committed(handler)
         return lambda message: self._when_current(lambda: handle(message))
 
     def _fail(self, reply: bytes, error: OSError) -> None:
-        """The stream cannot be read at present: that is not the same as a message that is not there."""
+        """The stream cannot be read at present, which is not the same as a missing message."""
         reason = " ".join((error.strerror or str(error)).split())
         self._status(reply, b"500 " + reason.encode("utf-8", "replace"))
 
@@ -151,7 +152,7 @@ class DirectGet:
         self._get(request, message.reply)
 
     def _read(self, message: InboxMessage, *, may_be_empty: bool) -> MessageGetRequest | None:
-        """The request; None if it has been answered, or wants no answer."""
+        """The request; None if it has been answered, or needs no response."""
         if not message.reply:
             return None
         if headers.is_level_too_high(message.headers):
@@ -178,7 +179,7 @@ class DirectGet:
             self._begin(self._begin_to_count, batch)
 
     def _begin_to_count(self, batch: Batch) -> bool:
-        """How many messages there are is told with each: so count them first, and then send them."""
+        """Each message says how many are pending, so count them first."""
         batch.counted.next_seq, batch.counted.filter = batch.seq, batch.filter
         self._log.begin_to_watch(batch.counted)
         self._begin(self._count, batch)
@@ -196,7 +197,7 @@ class DirectGet:
         return True
 
     def _begin(self, step: Callable[[Batch], bool], batch: Batch) -> None:
-        """Wait in line with the others; it ends if the stream is gone or nobody listens any more."""
+        """Run it in slices; it ends if the stream is deleted or nobody listens any more."""
         is_first = True
 
         def step_while_wanted() -> bool:
@@ -238,7 +239,7 @@ class DirectGet:
                 return True
             batch.seq = message.seq + 1
             block = b""
-            if not request.no_hdr:  # nats-server counts only what it writes into headers
+            if not request.no_hdr:  # nats-server counts only headers that it writes
                 batch.pending = max(batch.pending - 1, 0)
                 block = self._headers(message, (batch.pending, batch.last_seq))
             batch.last_seq = message.seq
@@ -253,7 +254,7 @@ class DirectGet:
         return True
 
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
-        """The next message, None if there is none; or the sequence from which to look for it later."""
+        """The next message, None if there is none; or the sequence from which to search on later."""
         log, request = self._log, batch.request
         if request.last_by_subj:
             return find_last(log, request.last_by_subj), 0
@@ -284,7 +285,7 @@ class DirectGet:
         return True
 
     def _look_for_last(self, batch: Batch) -> bool:
-        """Where subjects have gone on since, a pass through what was there then finds the last of each."""
+        """For subjects with newer messages, a pass through the older ones finds the last of each."""
         if batch.seq <= batch.up_to and len(batch.last) <= MOST_MULTI_RESULTS:
             batch.seq = self._log.note_last(batch.last, batch.filter, batch.seq, batch.up_to, STEP_RECORDS)
             return False
@@ -323,10 +324,10 @@ class DirectGet:
         self._end(batch.reply, batch.pending, batch.last_seq, batch.echoed)
         return True
 
-    # -- what is sent
+    # -- sending
 
     def _headers(self, message: Stored, progress: tuple[int, int] | None) -> bytes:
-        """The message's own headers and where it stands; `progress`: messages to come, sequence before."""
+        """The message's own headers and its metadata; `progress`: messages to come, sequence before."""
         lines = [
             (b"Nats-Stream", self._name),
             (b"Nats-Subject", message.subject),

@@ -1,15 +1,15 @@
 """The JetStream API: one table of subjects, and what happens around every handler.
 
 A request on `$JS.API.<pattern>` is looked up in the routes, handled, and answered on its reply subject
-with a JSON object whose `type` names the answer. A handler returns the fields of its answer, or an
-awaitable of them where it waits for the disk; it raises ApiError to refuse.
+with a JSON object that has a `type`. A handler returns the fields of its response, or an awaitable of them if
+it waits for the disk; it raises ApiError to refuse.
 
-Requests about one stream are handled in the order in which they came, also while one of them waits for
-the disk. Requests that wait in line take memory, so there is a limit; nats-server drops what exceeds it,
-here it is refused. A flood is handled in slices, so that other clients have their turn in between.
+Requests about one stream are handled in order, even while one of them waits for the disk. Waiting requests
+use memory, so there is a limit; nats-server drops requests beyond it, here they are refused. A flood is
+handled in slices, so that other clients get a turn in between.
 
-A request that takes very long holds up those behind it, so the log says which one it is. When the server
-stops it is given a few seconds, and then ended: a stream that is stuck must not keep a server alive.
+A request that takes very long delays those behind it, so it is logged. When the server stops it gets a few
+seconds, and is then cancelled: a stuck stream must not keep a server alive.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ OVERLOADED = "system_overloaded"
 MAX_BYTES_IN_LINE = 64 * 1024 * 1024
 LONG_ANSWER = 1024 * 1024
 LONG_SECONDS = 10.0
-"""After which, and again each time it has passed, the log tells of a request that is not answered."""
+"""How often the log reports a request that is not answered."""
 UNCOUNTED_ERROR = "sequence_not_found"
-"""To delete a message that is not there is no error in nats-server's statistics."""
+"""Deleting a missing message does not count as an error in nats-server's statistics."""
 EMPTY_OBJECT = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 AUDIT_SUBJECT = b"$JS.EVENT.ADVISORY.API"
 
@@ -51,7 +51,7 @@ Answer = Body | Awaitable[Body]
 
 
 class Request(msgspec.Struct):
-    """`tokens` are those of the subject that stand where the pattern has wildcards."""
+    """`tokens` are the tokens of the subject that match the wildcards of the pattern."""
 
     subject: str
     tokens: list[str]
@@ -76,7 +76,7 @@ class Request(msgspec.Struct):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """`on_error` are the fields that an answer has even if the request is refused."""
+    """`on_error` are the fields that a response has even if the request is refused."""
 
     pattern: str
     kind: str
@@ -119,7 +119,7 @@ class Api:
         return self._in_line + len(self._tasks)
 
     async def stop(self, seconds: float) -> list[str]:
-        """Take no more requests, and wait for those under way. The subjects of those given up on."""
+        """Accept no more requests, and wait for those in progress. Returns the subjects of abandoned ones."""
         self._closed = True
         for handle in self._handles:
             self._client.unsubscribe(handle)
@@ -136,7 +136,7 @@ class Api:
         subject = decode(message.subject)
         route, tokens = self._find(subject.removeprefix(PREFIX).split("."))
         if route is None:
-            return  # as in nats-server, whoever asks for something unknown hears nothing
+            return  # as in nats-server, unknown requests are not answered
         request = Request(subject, tokens, message.reply, message.headers, message.payload, message.publisher)
         if self._in_line >= self._limit or self._bytes_in_line > MAX_BYTES_IN_LINE:
             error = api_error("stream_too_many_requests")
@@ -163,7 +163,7 @@ class Api:
                 return None, []
         return node.get(""), found
 
-    # -- the line
+    # -- the queue
 
     def _go_on(self) -> None:
         if self._waiting and not self._scheduled:
@@ -171,8 +171,8 @@ class Api:
             self._slices.add(self._step)
 
     def _step(self) -> bool:
-        """Handle one of those that wait; whether it was the last."""
-        if self._waiting:  # not if the server stops
+        """Handle one of the waiting requests; returns whether it was the last."""
+        if self._waiting:  # empty if the server stops
             route, request = self._waiting.popleft()
             if request.stream in self._busy:
                 self._busy[request.stream].append((route, request))
@@ -219,16 +219,16 @@ class Api:
             watch.stop()
         followers = self._busy.pop(request.stream)
         if not self._closed:
-            # They came before all that waits now.
+            # They arrived before all that are waiting now.
             self._waiting.extendleft(reversed(followers))
             self._go_on()
 
-    # -- answers
+    # -- responses
 
     def _fail(self, route: Route, request: Request, error: Exception) -> None:
         if isinstance(error, ApiError):
             body = error.body
-        elif isinstance(error, OSError):  # a stream cannot be read or written at present, and has said so
+        elif isinstance(error, OSError):  # a stream cannot be read or written at present, and has logged it
             body = store_error(error).body
         else:
             trace = "".join(traceback.format_exception(error))
@@ -253,7 +253,7 @@ def _encode(route: Route, body: Body) -> bytes:
 
 
 class _Watch:
-    """Tells the log of a request that takes long, as long as it does."""
+    """Reports a request that takes long, again and again, in the log."""
 
     def __init__(self, logger: Logger, request: Request) -> None:
         self._logger = logger
@@ -283,10 +283,10 @@ def _build_tree(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def _subscriptions(routes: tuple[Route, ...]) -> list[str]:
-    """What to subscribe so that every request arrives, and nothing that streams or consumers take themselves.
+    """Subscriptions that receive every request, but not those that streams or consumers handle themselves.
 
-    Those are subjects such as `$JS.API.CONSUMER.MSG.NEXT.…`: asking a consumer that is not there must find no
-    responder at all. Two tokens tell them apart.
+    Those are subjects such as `$JS.API.CONSUMER.MSG.NEXT.…`: a request to a missing consumer must have no
+    responders. The first two tokens are enough to distinguish them.
     """
     heads = {tuple(route.pattern.split(".")[:2]) for route in routes}
     subjects = [PREFIX + ".".join(head) for head in heads]

@@ -1,8 +1,8 @@
-"""A JetStream domain: the API under a name of its own, so that it can be told from that of other servers.
+"""A JetStream domain: the API under its own name, to distinguish it from the API of other servers.
 
 With the domain `hub`, `$JS.hub.API.STREAM.INFO.A` means the same as `$JS.API.STREAM.INFO.A`, and
-`$JS.hub.API.$KV.…` the same as `$KV.…`. Messages are passed on with their reply and headers. Whoever asks for
-something that nobody serves hears so, as without a domain.
+`$JS.hub.API.$KV.…` the same as `$KV.…`. Messages are forwarded with their reply and headers. A request that
+nobody serves is answered with "no responders", as without a domain.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_RESPONDERS = b"NATS/1.0 503\r\n\r\n"
 
 
 class DomainApi:
-    """Passes on for as long as the client lives."""
+    """Forwards messages until the client is closed."""
 
     def __init__(self, domain: str, client: InternalClient) -> None:
         self._client = client

@@ -1,12 +1,11 @@
 """Decodes requests as nats-server does, and refuses them with its words.
 
-Go's rules differ from msgspec's: field names match in any case, null changes nothing, a body may hold
-several values that are laid over each other, an empty one is as good as {}, and the first wrong field of
-the lot is reported by its path and Go type. Clients see these texts, so they are made here, from the
-annotations of wire_types.
+Go's rules differ from msgspec's: field names match in any case, null changes nothing, a body may have
+several values that are merged, an empty one is the same as {}, and the first wrong field is reported by its
+path and Go type. Clients see these texts, so they are made here, from the annotations of wire_types.
 
-Small bodies (pull requests, delays, resets, unpins) are decoded by `unmarshal`, as nats-server does without
-its API's care: unknown fields are ignored, there is exactly one value, and errors have Go's plain words.
+Small bodies (pull requests, delays, resets, unpins) are decoded by `unmarshal`, as in nats-server: unknown
+fields are ignored, there is exactly one value, and errors have Go's plain words.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _fields(kind: type[Wire]) -> dict[str, tuple[str, Any]]:
 
 
 class _Shape(NamedTuple):
-    """Of an annotation: taken apart once, as a request may have very many values."""
+    """An analysed annotation, cached because a request may have very many values."""
 
     kind: Any
     rule: Any
@@ -124,7 +123,7 @@ def _shape(kind: Any) -> _Shape:
 
 
 class _Binder:
-    """Lays values over structs until something is wrong: Go goes on, but reports the first complaint."""
+    """Merges values into structs. After an error Go continues, and reports the first error at the end."""
 
     def __init__(self, root: str, strict: bool) -> None:
         self.root = root
@@ -161,7 +160,7 @@ class _Binder:
             setattr(target, name, self.bind(value, kind, getattr(target, name), (*path, name)))
 
     def bind(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
-        """The value as that type; the old one where it does not fit."""
+        """The value as that type; the old one if it does not fit."""
         shape = _shape(kind)
         kind, rule = shape.kind, shape.rule
         if value is None and shape.is_optional:
@@ -224,7 +223,7 @@ class _Binder:
         if raw.startswith('"'):
             word = dict(rule.aliases).get(word, word)
             if word in rule.words:
-                return rule.words[rule.words.index(word)]  # the very object that defaults are compared with
+                return rule.words[rule.words.index(word)]  # the same object that defaults are compared with
         elif rule.is_decoded_first:
             self.mismatch(_describe(value), (), "string")
             return old
@@ -244,7 +243,7 @@ class _Binder:
 
 
 def _raw(value: Any) -> str:
-    """The value as it was written, nearly."""
+    """The value nearly as it was written."""
     if isinstance(value, WrittenNumber):
         return value
     return json.dumps(dict(value) if isinstance(value, Pairs) else value, ensure_ascii=False)
@@ -256,7 +255,7 @@ def _integer(text: str) -> int | None:
 
 
 def _clean(text: str) -> str:
-    """Half a surrogate pair cannot be written again; Go reads it as a replacement character."""
+    """Half a surrogate pair cannot be encoded; Go reads it as a replacement character."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 

@@ -1,4 +1,4 @@
-"""Requests for single messages: which one is meant, and which requests mean nothing."""
+"""Requests for single messages: which message is meant, and which requests are invalid."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MessageGetRequest(Wire):
 
     @property
     def contradicts_itself(self) -> bool:
-        """A sequence, a time, and a last message are three ways to say where; only one can be meant."""
+        """A sequence, a time and a last message are three ways to select; only one is allowed."""
         return bool(
             self.has_two_places
             or (self.last_by_subj and (self.batch > 0 or self.multi_last))
@@ -57,9 +57,9 @@ class MessageGetRequest(Wire):
 
 
 def find_last(log: Log, pattern: str) -> Stored | None:
-    """The last message of a subject, or of all that match.
+    """The last message of a subject, or of all subjects that match.
 
-    Of everything, it is the one with the last sequence: as in nats-server there is none if that was deleted.
+    For `>` it is the message with the last sequence: as in nats-server, none if that was deleted.
     """
     return log.get(log.last_seq if pattern == FULL_WILDCARD else log.last(encode(pattern)))
 

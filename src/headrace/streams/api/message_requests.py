@@ -41,9 +41,9 @@ def get_message(account: JetStreamAccount, request: Request) -> Fields | Awaitab
 
 
 async def _describe_later(stream: Stream, asked: MessageGetRequest) -> Fields:
-    """What was published before the request is part of its answer, and nobody sees what may be lost again."""
+    """Wait until earlier publishes are on disk: they are part of the response."""
     if stream.log.committed_seq != stream.log.last_seq:
-        with suppress(ApiError):  # what could not be written is not there any more
+        with suppress(ApiError):  # messages that could not be written no longer exist
             await stream.committed()
     if asked.next_by_subj:
         first = _first_seq(stream.log, asked)
@@ -76,7 +76,7 @@ def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
 
 
 async def find_next(slices: Slices, log: Log, seq: int, subject: str) -> Stored | None:
-    """The first message from a sequence on that matches; there may be very many before it that do not."""
+    """The first matching message from a sequence on; very many before it may not match."""
     filter_ = Filter((encode(subject),))
     found: Stored | None = None
 
@@ -105,7 +105,7 @@ def delete_message(account: JetStreamAccount, request: Request) -> Awaitable[Fie
 
 
 def _not_deleted(stream: Stream, seq: int) -> ApiError:
-    """nats-server's file store tells apart what was there once, and its memory store does not."""
+    """nats-server's file store recognizes messages that existed once, its memory store does not."""
     log = stream.log
     if stream.config.storage == "memory" or 0 < log.first_seq <= seq <= log.last_seq:
         return api_error("sequence_not_found", seq=seq)

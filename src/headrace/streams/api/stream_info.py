@@ -1,7 +1,7 @@
-"""What the API tells about a stream: its configuration and its state.
+"""What the API returns about a stream: its configuration and its state.
 
-Subjects and deleted sequences are told only if they are asked for, because they can be long. Both are put
-together in slices. What is published or removed meanwhile may or may not be in it.
+Subjects and deleted sequences are included only on request, because they can be long. Both are collected in
+slices. Messages that are published or removed meanwhile may or may not be included.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StreamState(Wire):
 
 
 class ClusterInfo(Wire):
-    """On a server of its own: just its name."""
+    """On a single server: just its name."""
 
     leader: str = ""
 
@@ -57,7 +57,7 @@ class StreamInfo(Wire):
 async def count_subjects(
     slices: Slices, log: Log, pattern: str, offset: int, limit: int
 ) -> tuple[int, dict[str, int]]:
-    """How many subjects match, and the messages of each on one page; the pages are in the order of names."""
+    """How many subjects match, and the message counts of one page; pages are sorted by name."""
     filter_ = Filter((encode(pattern),))
     counts: dict[str, int] = {}
     start = 0
@@ -77,7 +77,7 @@ async def count_subjects(
 
 
 async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int) -> list[str]:
-    """Runs are sorted one by one, and merged as far as the page goes."""
+    """Runs are sorted one by one, and merged up to the end of the page."""
     runs: list[list[str]] = []
 
     def sort() -> bool:
@@ -101,7 +101,7 @@ async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int
 
 
 async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
-    """The sequences between the first and the last message that have none: JSON, as they may be very many."""
+    """The deleted sequences between the first and the last message; as JSON, because they may be many."""
     encoder = msgspec.json.Encoder()
     listed = bytearray(b"[")
     seq = log.first_seq

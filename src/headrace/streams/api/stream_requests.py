@@ -1,8 +1,8 @@
 """The API of streams: create, update, look at, purge, delete.
 
-Which subjects, and how much of the account's room, a stream may take depends on all the others. So streams
-are created, changed and deleted one at a time: what was checked still holds when it is taken, however long
-the disk takes in between, and what one stream has given up is off the disk before another one takes it.
+Which subjects and how much storage a stream may have depends on all other streams. So streams are created,
+changed and deleted one at a time: a check is still valid when its result is used, however long the disk takes
+in between, and what one stream has given up is off the disk before another one gets it.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ async def _create(account: JetStreamAccount, config: StreamConfig) -> Fields:
     except BaseException as error:
         account.remove(stream)
         if directory:
-            await in_thread(remove_tree, directory)  # it must not be there after the next start
+            await in_thread(remove_tree, directory)  # it must not appear after the next start
         if isinstance(error, StoreError | OSError):
             raise _store_failed(account, config, error) from None
         raise
@@ -196,7 +196,7 @@ async def update_stream(account: JetStreamAccount, request: Request) -> Fields:
 
 
 async def _change(account: JetStreamAccount, request: Request, wanted: StreamConfigRequest) -> Stream:
-    """The stream, which has its new configuration; what that no longer allows is still there."""
+    """Returns the stream with its new configuration. Messages beyond the new limits are still there."""
     resources = account.resources
     config = check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic)
     if config.name != request.stream:
@@ -230,7 +230,7 @@ def _check_consumer_limits(stream: Stream, config: StreamConfig) -> None:
         raise api_error("stream_update", err=f"change to limits violates consumers: {', '.join(violating)}")
 
 
-# -- look
+# -- info and lists
 
 
 def stream_info(account: JetStreamAccount, request: Request) -> Fields | Awaitable[Fields]:
@@ -245,7 +245,7 @@ def stream_info(account: JetStreamAccount, request: Request) -> Fields | Awaitab
 
 
 async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
-    """Whoever is told of a message may read it at once, but it can only be read once it is on disk."""
+    """Clients may read a message at once if the info includes it, so wait until it is on disk."""
     if stream.log.committed_seq != stream.log.last_seq:
         with suppress(ApiError):
             await stream.committed()
@@ -264,7 +264,7 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
         deleted = await list_deleted(slices, stream.log)
     state = stream.state(deleted=deleted)
     state.subjects = counts
-    # What is long is not copied once more: the answer is made of the state as it is.
+    # The state may be long, so it is not copied: the response contains it as it is.
     return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
@@ -337,14 +337,14 @@ async def delete_stream(account: JetStreamAccount, request: Request) -> Fields:
 
 
 async def _delete(account: JetStreamAccount, stream: Stream) -> str:
-    """After this it is gone, even if the server is killed. Where its files are now."""
+    """After this the stream is gone, even if the server is killed. Returns where its files are now."""
     account.remove(stream)
     stream.delete_consumers()
     stream.stop()
     if stream.directory is None:
         stream.log.destroy()
         return ""
-    # The log belongs to this thread; only its files, once nothing writes to them, go to another one.
+    # The log belongs to this thread; another thread gets only its files, once nothing writes to them.
     with suppress(ApiError):
         await stream.committed()
     stream.log.abandon()
@@ -354,7 +354,7 @@ async def _delete(account: JetStreamAccount, stream: Stream) -> str:
         raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
 
 
-# -- what this server does not do
+# -- not supported
 
 
 def needs_cluster(account: JetStreamAccount, request: Request) -> Fields:

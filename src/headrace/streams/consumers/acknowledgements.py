@@ -90,16 +90,16 @@ class Acks:
             self._core.client.publish(reply)
 
     def acknowledge(self, seq: int, consumer_seq: int, reply: bytes = b"") -> bool:
-        """False if the message was never delivered; then nobody is told.
+        """Returns False if the message was never delivered; then there is no answer.
 
-        It may concern very many before it, which takes several steps. Then it is False, too, and `reply` is
-        told after the last one.
+        It may acknowledge very many messages before it, in several steps. Then it returns False, too, and
+        the last step answers.
         """
         core, ledger = self._core, self._core.ledger
         if seq >= core.cursor.next_seq and not core.config.flow_control:
             return False
         if core.config.ack_policy == "explicit":
-            # As `_done_with`, without its call: it is this way that most acknowledgements take.
+            # As `_done_with`, without its call: most acknowledgements go through here.
             ledger.acknowledge(seq)
             ledger.last_ack = core.now()
             if core.acknowledged is not None:
@@ -110,7 +110,7 @@ class Acks:
         return True
 
     def _acknowledge_some(self, seq: int, consumer_seq: int) -> bool:
-        """Of the messages up to this one. Whether that was all."""
+        """Some of the messages up to this one. Returns whether those were all."""
         ledger = self._core.ledger
         floor_consumer, floor_stream = ledger.floor
         if consumer_seq <= floor_consumer or seq <= floor_stream:
@@ -159,7 +159,7 @@ class Acks:
             core.alarm.advance("acks", due)
 
     def _delay(self, argument: bytes) -> int | None:
-        """Nanoseconds. None, for a plain refusal, if they make no sense."""
+        """In nanoseconds. None, for a plain NAK, if it is not a valid duration."""
         try:
             if argument.startswith(b"{"):
                 return unmarshal(argument, NakOptions).delay

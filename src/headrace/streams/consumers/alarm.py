@@ -2,7 +2,7 @@
 
 A deadline has a kind (a word) and a time. The timer of the event loop is only set again if something is due
 before it would fire: a deadline that moves away leaves it alone, so that renewing one with every request
-costs nothing. Then it fires early, finds nothing due, and is set to what is next.
+costs nothing. Then it fires early, finds nothing due, and is set to the next deadline.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Alarm:
         self._arm(when)
 
     def advance(self, kind: str, when: int) -> None:
-        """Set it if it is not set, or set for later."""
+        """Set a deadline, unless it is set for an earlier time."""
         if self._due.get(kind, when) >= when:
             self.set(kind, when)
 
@@ -43,11 +43,11 @@ class Alarm:
             self._timer = None
 
     def check(self) -> None:
-        """Ring for everything that is due. The timer calls it; a test that moves the clock may, too."""
+        """Fire everything that is due. The timer calls it, and so do tests that move the clock."""
         self._timer = None
         now = self._now()
         for kind in [kind for kind, when in self._due.items() if when <= now]:
-            if self._due.get(kind, now + 1) <= now:  # ringing for another one may have moved it
+            if self._due.get(kind, now + 1) <= now:  # the handler of another one may have moved it
                 del self._due[kind]
                 self._ring(kind)
         if self._due:

@@ -1,4 +1,4 @@
-"""A running consumer gets another configuration (update) or begins again elsewhere (reset).
+"""Changes of a running consumer: another configuration (update) or another position (reset).
 
 A reset goes back to the ack floor, or to a sequence that the deliver policy allows.
 """
@@ -35,7 +35,7 @@ class ResetRequest(Wire):
 
 
 def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
-    """Take over a configuration that was checked against the old one."""
+    """Use a configuration that was checked against the old one."""
     core, old = consumer.core, consumer.core.config
     if config.inactive_threshold != old.inactive_threshold:
         stamp_threshold(config)
@@ -55,7 +55,7 @@ def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
         core.log.remove_watcher(core.cursor)
         core.cursor.filter = new_filter
         _count_again(consumer)
-        consumer.stream.on_consumer_gone()  # it may have been the only one that wanted some messages
+        consumer.stream.on_consumer_gone()  # it may have been the only one that needed some messages
     consumer.delivery.pump()
 
 
@@ -63,7 +63,7 @@ def _change_delivery(consumer: Consumer, delivery: PushDelivery, config: Consume
     core, old = consumer.core, consumer.core.config
     has_moved = config.deliver_subject != old.deliver_subject
     if has_moved:
-        consumer.redelivery.expire_all()  # whoever listens there has seen nothing of it
+        consumer.redelivery.expire_all()  # subscribers of the new subject have not seen any of them
         delivery.stop()
     core.config = config
     if has_moved or config.rate_limit_bps != old.rate_limit_bps:
@@ -73,7 +73,7 @@ def _change_delivery(consumer: Consumer, delivery: PushDelivery, config: Consume
 
 
 def begin_at(consumer: Consumer, seq: int) -> None:
-    """Start anew at that sequence."""
+    """Restart at that sequence."""
     core = consumer.core
     core.ledger.start(seq - 1)
     consumer.source.start_list.clear()
@@ -87,7 +87,7 @@ def begin_at(consumer: Consumer, seq: int) -> None:
 
 
 def _count_again(consumer: Consumer) -> None:
-    """How many messages wait is told with each delivery: nothing is delivered until it is known."""
+    """Each delivery says how many messages are pending, so nothing is delivered until that is counted."""
     consumer.core.log.begin_to_watch(consumer.core.cursor)
 
     def step() -> bool:
@@ -104,7 +104,7 @@ def _count_again(consumer: Consumer) -> None:
 
 
 def on_reset_request(consumer: Consumer, message: InboxMessage) -> None:
-    """Consumers subscribe these themselves: asking one that is not there finds no responder."""
+    """Each consumer subscribes to its own requests, so a request to a missing one has no responders."""
     if not message.reply:
         return
     try:
@@ -128,7 +128,7 @@ def _answer_when_counted(consumer: Consumer, reply: bytes, seq: int) -> bool:
     try:
         if not consumer.continue_counting():
             return False
-    except OSError as error:  # it has begun anew; how many messages wait is counted later
+    except OSError as error:  # it has restarted; pending messages are counted later
         _refuse(consumer, reply, store_error(error))
         return True
     info = msgspec.to_builtins(with_versions(consumer.info()))

@@ -3,9 +3,9 @@
     requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
     acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
 
-This file puts the parts together, starts and stops them, and hands every event to the part that it
-concerns. The engine calls in for batches: `wake` after a group was committed or a full receiver has room,
-acknowledgements once per tick. All deadlines share one timer.
+This file puts the parts together, starts and stops them, and passes every event to its part. The engine
+calls in once per batch: `wake` after a group is committed or a full receiver has room, acknowledgements once
+per tick. All deadlines share one timer.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 NEVER = 1 << 64
 RESTORED_CHECK = 500_000_000
-"""Nanoseconds after a start until what was pending before is looked at, if it is not due earlier."""
+"""Nanoseconds after a start until messages that were pending before are checked, if not due earlier."""
 
 
 class Consumer:
-    """`state` is what the disk had, None for a new one. The configuration has its defaults and is checked."""
+    """`state` is from disk, None for a new consumer. The configuration has its defaults and is checked."""
 
     def __init__(
         self,
@@ -125,21 +125,21 @@ class Consumer:
     # -- life
 
     async def count(self) -> None:
-        """Before a start: count in slices how many messages wait; what comes and goes meanwhile, too."""
+        """Before a start: count pending messages in slices, including those that come and go meanwhile."""
         self._is_counted = True
         self.core.log.begin_to_watch(self.core.cursor)
         try:
             await self.core.slices.run(self.continue_counting)
-        except OSError:  # it cannot be read at present: there is no consumer
+        except OSError:  # the log cannot be read at present: there is no consumer
             self.core.log.remove_watcher(self.core.cursor)
             raise
 
     def continue_counting(self) -> bool:
-        """Whether it is known how many messages wait."""
+        """Returns whether the pending messages are counted."""
         return self.is_closed or self.core.log.count_ahead(self.core.cursor, STEP_RECORDS)
 
     def start(self) -> None:
-        """Begin to serve clients. Its log watches for it, so that it knows how many messages wait."""
+        """Begin to serve clients. The log keeps its count of pending messages up to date."""
         core, prefix = self.core, f"{self.stream.name}.{self.name}"
         if not self._is_counted:
             core.log.add_watcher(core.cursor)
@@ -162,22 +162,22 @@ class Consumer:
         self.schedule_pause()
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
-        # the answer to whoever created it goes first
+        # the response to its creation goes first
         asyncio.get_running_loop().call_soon(self.wake)
 
     async def save(self) -> None:
-        """Bring the state to the disk, if there is anything new in it."""
+        """Write the state to disk if it has changed."""
         if self._writer is not None:
             await self._writer.flush()
 
     def stop(self) -> None:
-        """End, but keep the state for the next start."""
+        """Stop, and keep the state for the next start."""
         if not self.is_closed and isinstance(self.delivery, PullDelivery):
             self.delivery.release_all(deleted=False)
         self._close(keep=True)
 
     def delete(self) -> None:
-        """End, and be forgotten by the stream. The files are left to `remove_files`."""
+        """Stop, and leave the stream. `remove_files` removes the files."""
         if self.is_closed:
             return
         self.core.advisories.deleted()
@@ -193,7 +193,7 @@ class Consumer:
         self.remove_files()
 
     def remove_files(self) -> asyncio.Future[None] | None:
-        """They are out of the way of another consumer at once, and off the disk when the future is done."""
+        """Another consumer may use the name at once; the files are off the disk when the future is done."""
         if self.directory is None:
             return None
         retired = consumer_store.retire(self.directory)
@@ -237,7 +237,7 @@ class Consumer:
 
     @property
     def directory(self) -> str | None:
-        """None for a consumer that lives in memory only."""
+        """None for a consumer in memory."""
         if self.stream.directory is None or self.config.mem_storage or self.config.direct:
             return None
         return consumer_store.consumer_directory(self.stream.directory, self.name)
@@ -316,19 +316,19 @@ class Consumer:
     # -- changes
 
     def update(self, config: ConsumerConfig) -> None:
-        """Take over a configuration that was checked against the old one."""
+        """Use a configuration that was checked against the old one."""
         change_config(self, config)
 
     def begin_at(self, seq: int) -> None:
-        """Start anew at that sequence: nothing is pending, consumer sequences begin at 1."""
+        """Restart at that sequence: nothing is pending, consumer sequences begin at 1."""
         begin_at(self, seq)
 
     def on_purge(self) -> Iterator[None]:
-        """Messages were purged: forget what was pending of them, step by step."""
+        """Messages were purged: forget those that were pending, step by step."""
         return forget_removed(self)
 
     def on_removed(self) -> Iterator[None]:
-        """Messages went in another way: end what was pending of them, step by step."""
+        """Messages were removed in another way: terminate those that were pending, step by step."""
         return terminate_removed(self)
 
     def unpin(self, group: str) -> None:
@@ -344,14 +344,14 @@ class Consumer:
         if not cursor.filter.matches(subject):
             return False
         if seq in ledger.redelivered:
-            return True  # also if it was given up: somebody may want to look at it
+            return True  # also after the last delivery attempt: somebody may want to look at it
         if self.config.ack_policy == "explicit":
             return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
         return seq > ledger.floor[1]
 
     @property
     def needs_all_from(self) -> int:
-        """The sequence from which on it needs every message; NEVER if some are none of its business."""
+        """The sequence from which on it needs every message; NEVER if it has a filter."""
         cursor = self.core.cursor
         if cursor.filter.patterns and b">" not in cursor.filter.patterns:
             return NEVER

@@ -1,6 +1,6 @@
 """What the parts of one consumer share: its configuration, cursor, ledger, clock and status messages.
 
-The parts (pull or push delivery, acknowledgements, redelivery, replay) know this and not each other;
+The parts (pull or push delivery, acknowledgements, redelivery, replay) know this object and not each other;
 consumer.py puts them together.
 """
 
@@ -40,7 +40,7 @@ def status(code: int, description: str) -> bytes:
 
 
 def status_with_rest(code: int, description: str, messages: int, size: int) -> bytes:
-    """With what the request had not been given when it ended."""
+    """With the rest of the request: what it had not received when it ended."""
     return (
         f"NATS/1.0 {code} {description}\r\n"
         f"Nats-Pending-Messages: {messages}\r\nNats-Pending-Bytes: {size}\r\n\r\n"
@@ -48,7 +48,7 @@ def status_with_rest(code: int, description: str, messages: int, size: int) -> b
 
 
 def idle_heartbeat(consumer_seq: int, stream_seq: int, stalled: str = "") -> bytes:
-    """Nothing to deliver, but alive. `stalled` is the flow control request that has no answer yet."""
+    """There is nothing to deliver. `stalled` is the flow control request that has no answer yet."""
     stall = f"Nats-Consumer-Stalled: {stalled}\r\n" if stalled else ""
     return (
         f"NATS/1.0 100 Idle Heartbeat\r\n"
@@ -91,17 +91,17 @@ class Core:
         self.alarm = alarm
         self.advisories = advisories
         self.now = now
-        """Steady, for waiting; `time_of_day` for what is told."""
+        """Steady, for waiting; `time_of_day` is for what is reported."""
         self.time_of_day = time_of_day
         self.changed = changed
-        """Tells that the state on disk is no longer the state."""
+        """Called when the state on disk is out of date."""
         self._acknowledged = acknowledged
         self._is_kept_for_consumers = is_kept_for_consumers
         self.warn = warn
         self.later = later
         """Runs something at the end of the tick."""
         self.flush_soon = flush_soon
-        """Has messages written that were delivered outside of a tick, when a timer fired."""
+        """Sends messages that were delivered outside of a tick, when a timer fired."""
 
     @property
     def is_paused(self) -> bool:
@@ -114,7 +114,7 @@ class Core:
 
     @property
     def acknowledged(self) -> Callable[[int], None] | None:
-        """Tells the stream that a message is done with; None if its retention does not depend on that."""
+        """Informs the stream of an acknowledgement; None if its retention does not depend on that."""
         return self._acknowledged if self._is_kept_for_consumers() else None
 
     @property
@@ -123,11 +123,11 @@ class Core:
 
     @property
     def is_full(self) -> bool:
-        """As many messages wait for acknowledgements as may."""
+        """Whether `max_ack_pending` is reached."""
         return 0 < self.config.max_ack_pending <= len(self.ledger.pending)
 
     def try_again_later(self) -> None:
-        """What was to be delivered cannot be read at present."""
+        """A message cannot be read at present."""
         self.alarm.set("read", self.now() + READ_RETRY)
 
     def send_status(self, subject: bytes, headers: bytes, reply: bytes = b"") -> None:

@@ -1,4 +1,4 @@
-"""Creating and updating consumers: the steps from a request to a consumer that is on disk and serves."""
+"""Creating and updating consumers: the steps from a request to a running consumer on disk."""
 
 from __future__ import annotations
 

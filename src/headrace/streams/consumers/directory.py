@@ -1,4 +1,4 @@
-"""The directory of a consumer: `meta.json` with its configuration, `state` with how far it is."""
+"""The directory of a consumer: `meta.json` with its configuration, `state` with its position."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ConsumerMeta(msgspec.Struct):
 
 @dataclass
 class Recovered:
-    """A consumer as the disk knows it. `problem` says what was damaged; then the state is missing."""
+    """A consumer on disk. `problem` says what is damaged; then there is no state."""
 
     meta: ConsumerMeta
     state: ConsumerState | None
@@ -40,13 +40,13 @@ def consumer_directory(stream_directory: str, name: str) -> str:
 
 
 def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
-    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted meanwhile."""
+    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted in the meantime."""
     directory = consumer_directory(stream_directory, meta.name)
     files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
 
 
 def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) -> None:
-    """The state first: a consumer that is there knows where it began, however soon the server is killed."""
+    """The state first: an existing consumer always has its start, however soon the server is killed."""
     directory = consumer_directory(stream_directory, meta.name)
     files.make_directory(directory)
     consumer_state.write(os.path.join(directory, STATE), state, sync=True)
@@ -54,7 +54,7 @@ def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) ->
 
 
 def retire(directory: str) -> str:
-    """Give the directory a name that recovery deletes. Does not wait for the disk; `remove` does."""
+    """Rename the directory so that recovery deletes it. Does not wait for the disk; `remove` does."""
     parent, name = os.path.split(directory)
     retired = os.path.join(parent, f"{files.DELETED_PREFIX}{name}-{random_id(8)}")
     with contextlib.suppress(FileNotFoundError):
@@ -93,4 +93,4 @@ def _load_state(meta: ConsumerMeta, path: str) -> Recovered:
         problem = "" if state is not None else "the consumer's state is missing"
     except (ValueError, OSError) as error:
         state, problem = None, str(error)
-    return Recovered(meta, state, problem and f"consumer {meta.name!r} begins anew: {problem}")
+    return Recovered(meta, state, problem and f"consumer {meta.name!r} starts over: {problem}")

@@ -35,7 +35,7 @@ class FlowControl:
 
     @property
     def budget(self) -> int:
-        """How many bytes may go until there is something to do; not positive: one message more."""
+        """How many bytes may be sent until there is something to do; if not positive, one more message."""
         return (self.window if self.request else self.window // 2) - self.under_way
 
     def note(self, size: int) -> None:
@@ -65,16 +65,16 @@ class RateLimit:
         self._filled = now
 
     def budget(self, now: int) -> int:
-        """Bytes that may go now; not positive: none, see `wait`."""
+        """Bytes that may be sent now; if not positive, none: see `wait`."""
         self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate / NANOSECONDS)
         self._filled = now
         return int(self._tokens)
 
     def note(self, size: int) -> None:
-        """A message may take more than there is: the debt is paid off before the next one."""
+        """A message may use more than there is; the debt is paid off before the next one."""
         self._tokens -= size
 
     @property
     def wait(self) -> int:
-        """Nanoseconds until something may go again."""
+        """Nanoseconds until something may be sent again."""
         return int((1 - self._tokens) * NANOSECONDS / self._rate) + 1

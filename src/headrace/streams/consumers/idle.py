@@ -2,7 +2,7 @@
 threshold.
 
 A pull consumer is used while requests come or wait, messages are delivered or acknowledged, or may still
-be; a push consumer while somebody subscribes its deliver subject.
+be; a push consumer while somebody subscribes to its deliver subject.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPHEMERAL_THRESHOLD = 5_000 * MILLISECOND
 
 
 def stamp_threshold(config: ConsumerConfig) -> None:
-    """An ephemeral consumer always has one."""
+    """Give an ephemeral consumer a threshold if it has none."""
     if not config.durable_name and config.inactive_threshold <= 0:
         config.inactive_threshold = EPHEMERAL_THRESHOLD
 
@@ -41,18 +41,18 @@ class Idleness:
         self._threshold = 0
 
     def configure(self) -> None:
-        """Take the threshold from the configuration, and begin to count."""
+        """Use the threshold of the configuration, and start the timer."""
         config = self._core.config
         self._threshold = config.inactive_threshold
         if self._threshold > 0 and not config.deliver_subject:
-            # spread out, so that many consumers do not end in the same moment
+            # spread out, so that many consumers do not end at the same moment
             self._threshold += random.randrange(100, 1000) * MILLISECOND
         self._core.alarm.clear("idle")
         if isinstance(self._delivery, PullDelivery) or not self._delivery.is_active:
             self.count()
 
     def count(self) -> None:
-        """Begin to count, if there is a threshold."""
+        """Start the timer, if there is a threshold."""
         if self._threshold > 0:
             self._core.alarm.set("idle", self._core.now() + self._threshold)
 
@@ -70,7 +70,7 @@ class Idleness:
             self.count()
 
     def check(self) -> None:
-        """The alarm rang: delete the consumer unless it was used meanwhile."""
+        """The timer has fired: delete the consumer unless it was used in the meantime."""
         delivery, now = self._delivery, self._core.now()
         if isinstance(delivery, PushDelivery):
             if not delivery.is_active:

@@ -1,4 +1,4 @@
-"""Consumer info: what the API answers about a consumer."""
+"""Consumer info: what the API returns about a consumer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ResetInfo(ConsumerInfo):
 
 
 def with_versions(info: ConsumerInfo) -> ConsumerInfo:
-    """As answers have it: with the server's version and API level among the metadata."""
+    """For responses: with the server's version and API level in the metadata."""
     assert info.config is not None
     info.config = msgspec.structs.replace(info.config, metadata=with_server_metadata(info.config.metadata))
     return info

@@ -4,16 +4,15 @@
     a a a P a P . . .        a: acknowledged, P: pending, '.': not delivered yet
         ^floor    ^delivered
 
-The floor is the end of the unbroken run of acknowledged messages. It is worked out when somebody asks: an
+The floor is the end of the unbroken run of acknowledged messages. It is computed on demand: an
 acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one
 pop from a dict, in whatever order they arrive.
 
 `pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of
-delivery in nanoseconds). It stays in the order of these times, because whoever renews one takes it out and
-puts it back at the end. Delays asked for with a negative acknowledgement are kept in `delayed`, apart from
-that order.
+delivery in nanoseconds). It stays in the order of these times, because an entry with a new time is moved to
+the end. Delays asked for with a negative acknowledgement are in `delayed`, independent of that order.
 
-Nothing here sends or waits; consumers tell it what happened and what time it is.
+Nothing here sends or waits; consumers report what happened, and the time.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ class Ledger:
     def __init__(self, pending: Pending) -> None:
         self.pending = pending
         self.redelivered: dict[int, int] = {}
-        """How often a message was delivered again. It stays after the last try, until the message is gone."""
+        """How often a message was redelivered. Kept after the last attempt, until the message is removed."""
         self.queue: dict[int, None] = {}
-        """To be delivered again as soon as somebody can take it, in this order."""
+        """To be redelivered as soon as somebody can receive it, in this order."""
         self.delayed: dict[int, int] = {}
-        """When a message is due that was refused with a delay."""
+        """When a message that was refused with a delay is due."""
         self.starts = 0
-        """How often it began anew: what was acknowledged before that does not concern what is pending now."""
+        """How often it was restarted: acknowledgements from before do not apply to what is pending now."""
         self.delivered_consumer = 0
         self.delivered_stream = 0
         self._floor_consumer = 0
         self._floor_stream = 0
         self._floor_moved = False
         self.is_renewed = False
-        """Whether `pending` may not be in the order of sequences any more."""
+        """Whether `pending` may no longer be in the order of sequences."""
         self.last_delivery = 0
         self.last_ack = 0
 
     def start(self, stream_seq: int) -> None:
-        """Begin, or begin anew, right after this stream sequence."""
+        """Start, or restart, right after this stream sequence."""
         self.starts += 1
         self.pending.clear()
         self.redelivered.clear()
@@ -101,8 +100,8 @@ class Ledger:
     def acknowledge_up_to(self, stream_seq: int, consumer_seq: int, most: int = EVERYTHING) -> list[int]:
         """Forget this message and all before it. Returns those that were pending.
 
-        Of more than `most`, only that many of the oldest: as if the last of these had been acknowledged. If
-        `pending` is not in order, all at once.
+        At most the `most` oldest ones, as if the last of these had been acknowledged. If `pending` is not in
+        order, all at once.
         """
         gone = self._pending_below(stream_seq + 1, most)
         if len(gone) == most and not self.is_renewed:
@@ -121,13 +120,13 @@ class Ledger:
         return gone
 
     def _pending_below(self, stream_seq: int, most: int = EVERYTHING) -> list[int]:
-        """Of very many pending messages only these are looked at, as long as they are in order."""
+        """As long as they are in order, only these of very many pending messages are looked at."""
         if self.is_renewed:
             return [seq for seq in self.pending if seq < stream_seq]
         return list(islice(takewhile(stream_seq.__gt__, self.pending), most))
 
     def give_up(self, stream_seq: int) -> None:
-        """Deliver it no more though nobody acknowledged it. `redelivered` keeps it, the floor stays."""
+        """Deliver it no more although nobody acknowledged it. `redelivered` keeps it, the floor stays."""
         _ = self.floor  # while the oldest one is still there
         self.pending.pop(stream_seq, None)
         self.queue.pop(stream_seq, None)
@@ -151,13 +150,13 @@ class Ledger:
         return max(1, self.redelivered.get(stream_seq, 0))
 
     def in_time_order(self) -> Iterator[tuple[int, int, int]]:
-        """Stream sequence, consumer sequence and time of everything pending but the delayed, oldest first."""
+        """Stream sequence, consumer sequence and time of pending messages without delay, oldest first."""
         for seq, (consumer_seq, time) in self.pending.items():
             if seq not in self.delayed:
                 yield seq, consumer_seq, time
 
     def drop_below(self, stream_seq: int) -> bool:
-        """Forget what is pending below: the stream has lost it. True if there was something."""
+        """Forget pending messages below: the stream no longer has them. Returns whether there were any."""
         gone = self._pending_below(stream_seq)
         for seq in gone:
             self.acknowledge(seq)

@@ -4,7 +4,7 @@ The redelivery queue comes first, then the start list, then the log. The log is 
 cursor delivers whole batches from it. The other two are delivered one by one. The start list belongs to
 `last_per_subject`: the sequences of the last message of each subject as of the consumer's creation; the log
 continues after them. With the replay policy `original`, messages that were stored before the consumer started
-keep the distances in time that they had.
+are delivered at their original intervals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.streams.consumers.removed_messages import DELETED
 
 NO_LIMIT = 1 << 62
 SHORTEST_WAIT = 1_000_000
-"""Nanoseconds; messages that came closer are delivered at once."""
+"""Nanoseconds; shorter intervals are ignored."""
 
 
 class Source:
@@ -26,17 +26,17 @@ class Source:
 
     @property
     def num_pending(self) -> int:
-        """Messages that were never delivered yet."""
+        """Messages that have not been delivered yet."""
         return max(0, self._core.cursor.num_pending) + len(self.start_list)
 
     @property
     def _is_tracked(self) -> bool:
-        """Without acknowledgements only a stream that waits for deliveries must know them one by one."""
+        """Without acknowledgements, deliveries are recorded only if the stream's retention needs them."""
         return self._core.has_acks or self._core.acknowledged is not None
 
     @property
     def room(self) -> int:
-        """How many messages more may wait for an acknowledgement."""
+        """How many more messages may wait for an acknowledgement."""
         limit = self._core.config.max_ack_pending
         if limit <= 0 or not self._core.has_acks:
             return NO_LIMIT
@@ -59,7 +59,7 @@ class Source:
         return 0
 
     def _is_deliverable(self, seq: int) -> bool:
-        """Give up a message that was delivered often enough, or is not there any more."""
+        """Drop a message that was delivered often enough, or is no longer there."""
         core, ledger = self._core, self._core.ledger
         deliveries = ledger.redelivered.get(seq, 0) + 2
         limit = core.config.max_deliver
@@ -79,7 +79,7 @@ class Source:
         return True
 
     def deliver_single(self, seq: int, subject: bytes, max_bytes: int = 0, headers: bytes = b"") -> int:
-        """Deliver what `next_single` gave. Its size; 0 if it was not delivered, the cursor says why."""
+        """Deliver the message of `next_single`. Returns its size; if it is 0, the cursor says why."""
         self._core.cursor.track = self._is_tracked
         if seq in self._core.ledger.queue:
             return self._deliver_again(seq, subject, max_bytes, headers)
@@ -96,7 +96,7 @@ class Source:
         ledger.redelivered[seq] = deliveries - 1
         ledger.is_renewed = True
         if first is not None:
-            # it keeps the consumer sequence of its first delivery; acknowledgements are counted by that
+            # it keeps the consumer sequence of its first delivery, by which acknowledgements are counted
             ledger.pending[seq] = first
             ledger.renew(seq, now)
         self._note_delivery(seq, now)
@@ -120,7 +120,7 @@ class Source:
     def deliver_batch(
         self, subject: bytes, count: int, max_bytes: int = 0, headers: bytes = b""
     ) -> tuple[int, int]:
-        """Up to `count` messages of the log. How many and their size; the cursor says why not more."""
+        """Deliver up to `count` messages of the log. Returns how many, and their size."""
         cursor, now = self._core.cursor, self._core.now()
         cursor.track = self._is_tracked
         messages, size = cursor.deliver(
@@ -151,7 +151,7 @@ class Source:
 
 
 class Replay:
-    """Inactive for `instant`, and once the consumer has caught up with where the stream was at its start."""
+    """Inactive for `instant`, and once the consumer has passed the messages that were stored before it."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -165,7 +165,7 @@ class Replay:
         return self._end > 0
 
     def must_wait(self) -> bool:
-        """Whether the next message is not due yet; then the alarm is set to when it is."""
+        """Whether the next message is not due yet; then the alarm is set."""
         if not self._end:
             return False
         core = self._core

@@ -3,7 +3,7 @@
 overflow: a request with thresholds is served only while enough messages wait, or enough are unacknowledged.
 pinned_client: one client gets everything as long as it keeps asking. Its pin is a random id that comes with
 each message and that it sends with each request; if it is silent for too long, another client is pinned.
-prioritized: the queue itself is in that order, see pull_queue.py.
+prioritized: the queue itself is ordered by priority, see pull_queue.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SERVE, PASS_OVER, WRONG_PIN = "serve", "pass over", "wrong pin"
 
 
 def overflows(request: PullRequest, num_pending: int, num_ack_pending: int) -> bool:
-    """Whether the thresholds of the request are reached; one of them is enough, none at all always is."""
+    """Whether a threshold of the request is reached, or it has none."""
     if request.min_pending <= 0 and request.min_ack_pending <= 0:
         return True
     return 0 < request.min_pending <= num_pending or 0 < request.min_ack_pending <= num_ack_pending
 
 
 class Pins:
-    """Which client is pinned, since when. Does nothing for the other policies."""
+    """Which client is pinned, and since when. Does nothing for other policies."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -40,7 +40,7 @@ class Pins:
         return self._core.config.priority_policy == "pinned_client"
 
     def check(self, request: PullRequest) -> None:
-        """A request has come: the pinned client's keeps the pin alive, one with another pin is refused."""
+        """A request has arrived: one of the pinned client renews its pin, one with another pin is refused."""
         if not self.id or not request.has_priority:
             return
         if request.pin_id == self.id:
@@ -49,7 +49,7 @@ class Pins:
             raise BadPull(423, "Nats-Pin-Id mismatch")
 
     def judge(self, request: PullRequest) -> str:
-        """May the request be served? The first one without a pin gets a free one."""
+        """Whether the request may be served. The first one without a pin gets a free one."""
         if not self._is_used:
             return SERVE
         if not self.id:
@@ -74,7 +74,7 @@ class Pins:
         self._core.alarm.set("pin", self._core.now() + self._core.config.priority_timeout)
 
     def release(self, request: PullRequest) -> None:
-        """The request got nothing: if it was pinned just for that, another one may be."""
+        """The request received nothing: if it was pinned just for that, another one may be."""
         if self._fresh is request:
             self.clear()
 

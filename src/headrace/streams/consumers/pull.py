@@ -1,9 +1,9 @@
-"""Pull delivery: requests wait in a queue, messages are given to them in turn.
+"""Pull delivery: requests wait in a queue, and messages are delivered to them in turn.
 
-`pump` is the one place where messages leave; it runs when a request comes, when messages are committed,
-when something must be delivered again, and when a full receiver has room again. A request ends with a
-status message: 408 when it expires, 404 when it would not wait, 409 when the next message is too large for
-it or its batch is done with bytes left. If the log cannot be read, requests wait until it can.
+`pump` is the one place that delivers; it runs when a request arrives, when messages are committed, when
+something must be redelivered, and when a full receiver has room again. A request ends with a
+status message: 408 when it expires, 404 if it does not wait, 409 when the next message is too large for it
+or its batch is done with bytes left. If the log cannot be read, requests wait until it can.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from headrace.streams.consumers.pull_request import BadPull, PullRequest, check_
 
 SECOND = 1_000_000_000
 GATHERING_TIME = 1_000_000
-"""Nanoseconds that a prioritized request waits for others; clients write theirs one by one."""
+"""Nanoseconds that a prioritized request waits for others, because clients send theirs one by one."""
 MANY_MESSAGES = 64
 TURN = 16
-"""Requests take turns message by message; where many messages wait for each of them, in larger steps."""
+"""Requests take turns message by message; if many messages are pending for each of them, in larger steps."""
 
 
 class PullDelivery:
@@ -40,7 +40,7 @@ class PullDelivery:
         return len(self.queue)
 
     def on_request(self, reply: bytes, payload: bytes) -> None:
-        """A request from the wire. What cannot be served is answered at once."""
+        """A request from the wire. One that cannot be served is answered at once."""
         core = self._core
         now = core.now()
         try:
@@ -60,7 +60,7 @@ class PullDelivery:
                 core.send_status(reply, status(409, "Exceeded MaxWaiting"))
             return
         if not core.client.has_interest(reply):
-            return  # nobody would hear the answer
+            return  # nobody would receive the answer
         self.queue.add(request)
         if request.due:
             core.alarm.advance("pull", request.due)
@@ -98,7 +98,7 @@ class PullDelivery:
             self.expire(end_of_stream=end_of_stream)
 
     def _serve(self) -> bool | None:
-        """True: nothing is left to deliver; False: something is, but may not go; None: it goes on later."""
+        """True: nothing is left to deliver; False: something is, but must wait; None: continues later."""
         core, source = self._core, self._source
         while len(self.queue):
             if core.is_paused:
@@ -131,7 +131,7 @@ class PullDelivery:
         return True
 
     def _turn(self, request: PullRequest) -> int:
-        """How many messages the request may have before it is another one's turn."""
+        """How many messages the request may get before it is another one's turn."""
         if self._replay.is_active or self._core.config.priority_policy == "overflow":
             return 1
         wanted, rivals = max(1, request.batch), self.queue.rivals
@@ -140,7 +140,7 @@ class PullDelivery:
         return min(wanted, TURN if self._core.cursor.num_pending > rivals * MANY_MESSAGES else 1)
 
     def _choose(self, *, is_new: bool) -> PullRequest | None:
-        """The request whose turn it is, now at the head. Those that cannot be served any more are ended."""
+        """The request whose turn it is, now at the head. Requests that can no longer be served are ended."""
         core, queue = self._core, self.queue
         now, passed = core.now(), 0
         num_pending = self._source.num_pending + (0 if is_new else 1)
@@ -167,7 +167,7 @@ class PullDelivery:
         return None
 
     def _account(self, request: PullRequest, messages: int, size: int) -> None:
-        """The head of the queue was given that much; is it done?"""
+        """Account for what the head of the queue received. Returns whether it is done."""
         core, queue = self._core, self.queue
         if core.cursor.unwanted:
             self.pins.release(request)
@@ -204,7 +204,7 @@ class PullDelivery:
         self._core.send_status(request.reply, headers)
 
     def expire(self, *, end_of_stream: bool) -> None:
-        """End what is too old, will not wait, or has nobody listening; send heartbeats; set the alarm."""
+        """End requests that are expired, do not wait, or have no listener; send heartbeats; set the alarm."""
         core, kept = self._core, []
         now = self._last_expiry = core.now()
         due = 0
@@ -223,7 +223,7 @@ class PullDelivery:
             core.alarm.set("pull", due)
 
     def _end_impatient(self) -> None:
-        """Answer requests that do not wait, and never expire, also while nothing can be read."""
+        """Answer requests that do not wait and never expire, even while the log cannot be read."""
         kept = []
         for request in self.queue:
             if request.no_wait and not request.expires:

@@ -1,7 +1,7 @@
 """The pull requests that wait for messages, in the order in which they are served.
 
-Requests take turns: one that got something and wants more goes to the end. Where requests have priorities,
-it goes to the end of those with the same priority, and a lower number is served first.
+Requests take turns: one that received something and wants more goes to the end. With priorities, it goes to
+the end of those with the same priority, and a lower number is served first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PullQueue:
         self.max_waiting = max_waiting
         self.prioritized = prioritized
         self.last_active = 0
-        """When a client last showed that it is there; consumers without any activity are deleted."""
+        """When a client was last active; consumers without any activity are deleted."""
         self._waiting: deque[PullRequest] = deque()
 
     def __len__(self) -> int:
@@ -38,12 +38,12 @@ class PullQueue:
 
     @property
     def wanted(self) -> int:
-        """How many messages all of them still want."""
+        """How many messages all requests still want."""
         return sum(request.batch for request in self._waiting)
 
     @property
     def rivals(self) -> int:
-        """How many requests take turns with the first one, itself included."""
+        """How many requests take turns with the first one, including itself."""
         if not self.prioritized:
             return len(self._waiting)
         first = _priority(self._waiting[0])
@@ -59,7 +59,7 @@ class PullQueue:
             self._insert(self._waiting.popleft())
 
     def pass_over(self) -> None:
-        """The first one cannot be served now: to the very end with it."""
+        """The first one cannot be served now: move it to the very end."""
         self._waiting.rotate(-1)
 
     def drop_head(self) -> None:

@@ -1,6 +1,6 @@
 """A pull request: what its body asks for, and whether the consumer's limits allow it.
 
-The body is empty (one message), a number (so many), or JSON. Whatever else it is counts as one message.
+The body is empty (one message), a number of messages, or JSON. Anything else counts as one message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DECODER = msgspec.json.Decoder(PullBody)
 
 
 class PullRequest:
-    """A request that waits: what it may still get, and until when."""
+    """A waiting request: what it may still receive, and until when."""
 
     __slots__ = (
         "batch",
@@ -79,7 +79,7 @@ class PullRequest:
         self.expires = now + body.expires if body.expires else 0
         self.heartbeat = max(body.idle_heartbeat, 0)
         self.heartbeat_due = now + self.heartbeat if self.heartbeat else 0
-        self.has_priority = has_priority  # only a request in JSON can say something about priorities
+        self.has_priority = has_priority  # only a request in JSON can have a priority
         self.group = body.group
         self.pin_id = body.id
         self.priority = body.priority
@@ -88,14 +88,14 @@ class PullRequest:
 
     @property
     def due(self) -> int:
-        """When it must be looked at again: its heartbeat or its end. 0: never."""
+        """When it must be checked again, for its heartbeat or its end. 0: never."""
         if self.expires and self.heartbeat_due:
             return min(self.expires, self.heartbeat_due)
         return self.expires or self.heartbeat_due
 
 
 def parse_request(reply: bytes, payload: bytes, now: int) -> PullRequest:
-    """Raises BadPull for JSON that is none, or asks for the impossible."""
+    """Raises BadPull for invalid JSON, or a request that cannot be served."""
     text = payload.strip()
     if text[:1] == b"{":
         body = _decode(text)
@@ -112,7 +112,7 @@ def _decode(text: bytes) -> PullBody:
         if _fits(body):
             return body
     except UNREADABLE_JSON:
-        pass  # what msgspec refuses, Go may take; if not, it has an own way to say so
+        pass  # Go may accept what msgspec refuses; if not, it has its own error
     try:
         return unmarshal(text, PullBody)
     except ApiError as error:
@@ -121,7 +121,7 @@ def _decode(text: bytes) -> PullBody:
 
 
 def _fits(body: PullBody) -> bool:
-    """Whether its numbers surely have 64 bits. To msgspec an integer is as large as it likes."""
+    """Whether its numbers certainly fit into 64 bits. msgspec accepts integers of any size."""
     numbers = (
         body.expires,
         body.batch,
@@ -135,7 +135,7 @@ def _fits(body: PullBody) -> bool:
 
 
 def check_limits(request: PullRequest, config: ConsumerConfig) -> None:
-    """Raises BadPull if it asks for more than the consumer gives, or for priorities that it does not have."""
+    """Raises BadPull if it exceeds the consumer's limits, or asks for priorities that it does not have."""
     if 0 < config.max_batch < request.batch:
         raise BadPull(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
     if request.expires and 0 < config.max_expires < request.expires - request.received:

@@ -1,4 +1,4 @@
-"""Push delivery: messages go to a subject as long as somebody subscribes to it.
+"""Push delivery: messages are sent to a subject as long as somebody subscribes to it.
 
 What holds a message back: nobody listens, the consumer is paused, too many are unacknowledged, flow
 control, the rate limit, the original timing. Each of them calls `pump` when it is over.
@@ -26,7 +26,7 @@ class PushDelivery:
         self._burst = burst
         self.is_active = False
         self.on_active: Callable[[bool], None] = lambda is_active: None
-        """Is told when the deliver subject gains or loses its subscribers."""
+        """Called when the deliver subject gains or loses its subscribers."""
         self.flow = FlowControl(core.stream, core.name) if core.config.flow_control else None
         self._rate: RateLimit | None = None
         self.configure()
@@ -71,7 +71,7 @@ class PushDelivery:
             self._schedule_heartbeat()
 
     def _step(self) -> bool:
-        """Deliver something. False if nothing can be delivered now."""
+        """Deliver something. Returns False if nothing can be delivered now."""
         core, source = self._core, self._source
         if not self.is_active or core.is_paused or (self.flow is not None and self.flow.is_stalled):
             return False
@@ -121,7 +121,7 @@ class PushDelivery:
                 self._ask()
 
     def _must_ask_for_acks(self) -> bool:
-        """With the ack policy `flow_control` the answers to requests are the acknowledgements."""
+        """With the ack policy `flow_control`, answers to flow control requests are the acknowledgements."""
         flow = self.flow
         is_used = flow is not None and not flow.request and self._core.config.ack_policy == "flow_control"
         return is_used and self._core.is_full
@@ -143,7 +143,7 @@ class PushDelivery:
         self.pump()
 
     def beat(self) -> None:
-        """Nothing was delivered for the time of a heartbeat."""
+        """Nothing was delivered for the duration of a heartbeat."""
         core = self._core
         if self.is_active:
             stalled = self.flow.request if self.flow is not None else ""
@@ -159,9 +159,9 @@ class PushDelivery:
 
 
 def _has_subscriber(client: InternalClient, subject: bytes, group: bytes) -> bool:
-    """Whether somebody subscribes exactly this subject, in that queue group or, if it is empty, in none.
+    """Whether somebody subscribes to exactly this subject, in this queue group or, if it is empty, in none.
 
-    As in nats-server a subscription with wildcards does not count, though it gets what others make flow.
+    As in nats-server, a subscription with wildcards does not count, but receives what is delivered.
     """
     plain, groups = client.interest.match(subject)
     if not group:

@@ -1,11 +1,11 @@
-"""Which messages were not acknowledged in time, and go back into the queue."""
+"""Messages that were not acknowledged in time go back into the queue."""
 
 from __future__ import annotations
 
 from headrace.streams.consumers.core import Core
 
 ACK_WAIT_SLACK = 1_000_000
-"""Nanoseconds that the timer fires late, so that a burst of messages is due at once."""
+"""Nanoseconds that the timer fires late, so that a burst of messages is due together."""
 
 
 class Redelivery:
@@ -13,7 +13,7 @@ class Redelivery:
         self._core = core
 
     def check(self) -> bool:
-        """Queue what is due and set the alarm for the rest. True if something was queued."""
+        """Queue messages that are due and set the alarm for the rest. Returns whether any was queued."""
         core, ledger = self._core, self._core.ledger
         if not core.config.ack_wait:
             return False
@@ -51,7 +51,7 @@ class Redelivery:
         return expired, min(dues, default=0)
 
     def wait(self, seq: int) -> int:
-        """How long the message has to be acknowledged."""
+        """How long the consumer waits for the acknowledgement of this message."""
         config = self._core.config
         if not config.backoff:
             return config.ack_wait
@@ -59,7 +59,7 @@ class Redelivery:
         return config.backoff[min(tries, len(config.backoff) - 1)]
 
     def is_exhausted(self, seq: int) -> bool:
-        """Give the message up if it was delivered as often as it may be."""
+        """Drop the message if it has reached `max_deliver`."""
         core, ledger = self._core, self._core.ledger
         limit, deliveries = core.config.max_deliver, ledger.deliveries(seq)
         if limit <= 0 or deliveries < limit:
@@ -72,7 +72,7 @@ class Redelivery:
         return True
 
     def expire_all(self) -> None:
-        """Deliver everything again that is pending: the receiver has changed."""
+        """Redeliver everything that is pending: the receiver has changed."""
         core, ledger = self._core, self._core.ledger
         now = core.now()
         for seq in sorted(ledger.pending):
@@ -81,6 +81,6 @@ class Redelivery:
                 ledger.renew(seq, now)
 
     def last_due(self) -> int:
-        """When the last of the pending messages is due; 0 if none is."""
+        """When the last of the pending messages is due; 0 if none is pending."""
         ledger = self._core.ledger
         return max((time + self.wait(seq) for seq, (_, time) in ledger.pending.items()), default=0)

@@ -1,8 +1,8 @@
-"""Messages that go, by a limit, their age or a delete, before they are acknowledged.
+"""Messages that are removed, by a limit, expiry or a delete, before they are acknowledged.
 
-They never will be, and must not count against `max_ack_pending` until `ack_wait` is over: the consumer would
-stand still. Looking at all that is pending takes a moment where that is much, and a stream at its limit loses
-a message with each that it takes. So one look serves all that went meanwhile, and after it there is a pause.
+They never will be, and must not count against `max_ack_pending` until `ack_wait` is over, or the consumer
+would stall. Checking very many pending messages takes a while, and a full stream removes a message with each
+new one. So one pass covers all removals up to then, and a pause follows it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
 
 DELETED = "Unacknowledged message was deleted"
-"""Why, as nats-server's advisory puts it."""
+"""The reason in nats-server's advisory."""
 SHORTEST_PAUSE = 0.1
 PAUSE_PER_LOOK = 20
-"""A long look is followed by a pause that many times as long: it must not keep the loop busy."""
+"""The pause after a long pass is this many times as long, so that the event loop is not kept busy."""
 
 
 class RemovedMessages:
@@ -36,11 +36,11 @@ class RemovedMessages:
         self._known = 0
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._look: Step | None = None  # that is under way
+        self._look: Step | None = None  # in progress
         self._took = 0.0
 
     def notice(self) -> None:
-        """Messages may have gone."""
+        """Messages may have been removed."""
         is_busy = self._timer is not None or self._look is not None
         if not is_busy and self._consumers and self._gone != self._known:
             pause = max(0.0, self._not_before - time.monotonic())
@@ -54,7 +54,7 @@ class RemovedMessages:
 
     @property
     def _gone(self) -> int:
-        """Grows with every message that goes, and not with those that come."""
+        """Grows with every message that is removed, and not with new ones."""
         return self._log.last_seq - self._log.count
 
     def _tell(self) -> None:
@@ -78,7 +78,7 @@ class RemovedMessages:
 
 
 def terminate_removed(consumer: Consumer) -> Iterator[None]:
-    """Messages went by limits, age or a delete: what was pending of them ends as if it were terminated."""
+    """Removed by limits, expiry or a delete: pending ones end as if they were terminated."""
     core, ledger = consumer.core, consumer.core.ledger
     for gone in _pending_and_gone(consumer):
         for seq in gone:
@@ -93,7 +93,7 @@ def terminate_removed(consumer: Consumer) -> Iterator[None]:
 
 
 def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
-    """What is pending of messages that are not there any more; ask for the next part in another step."""
+    """Pending messages that are no longer there, part by part: one part per step."""
     core, pending = consumer.core, consumer.core.ledger.pending
     seqs = list(pending)
     for start in range(0, len(seqs), STEP_RECORDS):
@@ -104,7 +104,7 @@ def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
 
 
 def forget_removed(consumer: Consumer) -> Iterator[None]:
-    """Messages were purged: what was pending of them is done with."""
+    """Messages were purged: pending ones count as acknowledged."""
     core, ledger, log = consumer.core, consumer.core.ledger, consumer.core.log
     core.cursor.next_seq = max(core.cursor.next_seq, log.first_seq)
     is_any = False

@@ -1,4 +1,4 @@
-"""Bringing consumers back from disk when the server starts."""
+"""Recovers consumers from disk when the server starts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def recover_consumers(stream: Stream) -> bool:
-    """Start all consumers that the stream had. What is damaged is reported, and left alone.
+    """Start all consumers of the stream. Damaged ones are reported, and left alone.
 
-    False if a consumer could not be read: then nobody knows which messages it still needs.
+    Returns False if a consumer could not be read: then nobody knows which messages it still needs.
     """
     if stream.directory is None:
         return True
@@ -26,7 +26,7 @@ def recover_consumers(stream: Stream) -> bool:
         state = each.state
         if each.problem:
             problems.append(each.problem)
-            state = _begin_anew(stream, meta)
+            state = _start_over(stream, meta)
         consumer = Consumer(stream, meta.name, meta.config, meta.created, state)
         stream.consumers[meta.name] = consumer
         consumer.start()
@@ -35,11 +35,11 @@ def recover_consumers(stream: Stream) -> bool:
     return is_whole
 
 
-def _begin_anew(stream: Stream, meta: ConsumerMeta) -> ConsumerState | None:
-    """Where a consumer begins whose state is lost; None: where its configuration says.
+def _start_over(stream: Stream, meta: ConsumerMeta) -> ConsumerState | None:
+    """Where a consumer whose state is lost starts over; None: as in its configuration.
 
-    `new` and `last` mean the end of the stream as of its creation. The end as of now would skip all that
-    was not acknowledged, so these get more rather than less.
+    `new` and `last` mean the end of the stream at its creation. The current end would skip messages that
+    were not acknowledged, so these start earlier rather than later.
     """
     policy, log = meta.config.deliver_policy, stream.log
     if policy == "new":

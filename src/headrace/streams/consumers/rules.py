@@ -1,8 +1,8 @@
-"""What a consumer's configuration may say, when it is created and when it is updated.
+"""Which consumer configurations are valid, at creation and at update.
 
-Defaults come first, then checks, in the order in which nats-server makes them. The order matters: a
-configuration with two mistakes is answered with the first error. Nothing here looks at the state of a stream;
-what depends on other consumers (work queues) gets their configurations.
+Defaults come first, then checks, in nats-server's order. The order matters: a configuration with two mistakes
+is answered with the first error. Nothing here looks at the state of a stream; rules about other consumers
+(work queues) get their configurations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_NAME_BYTES = 255
 GROUP_NAME = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 FORBIDDEN_IN_NAMES = frozenset(" \t\r\n\f.*>\\/")
 NOT_NEGATIVE = (
-    # the field, and what a pedantic request is told
+    # the field, and the error for a pedantic request
     ("max_batch", "max_batch must not be negative"),
     ("max_expires", "max_expires must not be negative"),
     ("max_bytes", "max_bytes must not be negative"),
@@ -39,7 +39,7 @@ NOT_NEGATIVE = (
     ("inactive_threshold", "inactive_threshold must not be negative"),
     ("priority_timeout", "priority_timeout must not be negative"),
 )
-# the policy, how errors call it, whether it takes a start sequence and a start time
+# the policy, its name in errors, whether it needs a start sequence and a start time
 START_OPTIONS = {
     "all": ("all", False, False),
     "last": ("last", False, False),
@@ -64,7 +64,7 @@ FIXED = (
 
 
 class Limits(NamedTuple):
-    """The limits of the server and the account; 0 and less: none."""
+    """The limits of the server and the account; 0 or less means no limit."""
 
     max_ack_pending: int = 0
     max_request_batch: int = 0
@@ -84,7 +84,7 @@ def filters_of(config: ConsumerConfig) -> list[str]:
 
 
 def set_defaults(config: ConsumerConfig, stream: StreamConfig, limits: Limits, pedantic: bool) -> None:
-    """Fill in what was left open. A pedantic request gets an error where its words would be changed."""
+    """Fill in defaults. A pedantic request gets an error where a value would be changed."""
     _set_floors(config, pedantic)
     if not config.deliver_subject and config.max_waiting == 0:
         config.max_waiting = DEFAULT_MAX_WAITING
@@ -285,7 +285,7 @@ def _check_sampling(config: ConsumerConfig) -> None:
 
 
 def sampling_percent(text: str) -> int | None:
-    """How many of a hundred acknowledgements are reported; None if that is no number."""
+    """The percentage of acknowledgements that are reported; None if it is not a number."""
     digits = text.removesuffix("%")
     return int(digits) if re.fullmatch(r"\+?\d{1,18}", digits, re.ASCII) else None
 
@@ -363,7 +363,7 @@ def _refused(complaint: str) -> ApiError:
 
 
 def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]) -> None:
-    """On a work queue every message belongs to one consumer; `others` are the ones that are there."""
+    """In a work queue every message belongs to one consumer; `others` are the existing ones."""
     if stream.retention != "workqueue" or config.direct or config.sourcing:
         return
     if config.ack_policy not in ("explicit", "flow_control"):
@@ -379,7 +379,7 @@ def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterab
 
 
 def check_partition(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
-    """No other consumer of a work queue may want a message that this one wants."""
+    """Filters of consumers of a work queue may not overlap."""
     wanted = filters_of(config)
     if not wanted:
         return

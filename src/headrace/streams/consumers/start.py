@@ -1,4 +1,4 @@
-"""Where a consumer begins: by its deliver policy if it is new, where it was if the server was restarted."""
+"""Where a consumer starts: by its deliver policy if it is new, where it stopped after a restart."""
 
 from __future__ import annotations
 

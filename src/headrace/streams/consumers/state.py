@@ -6,10 +6,9 @@
                      [stream, times, …] of what was redelivered]
     check  CRC-32 of magic and body, 4 bytes, little endian
 
-It is written lazily, into a temporary file that then takes the name. So after a crash the state is whole,
-but it may be older than what clients saw: messages that they had acknowledged are delivered again, none is
-lost. It may also be newer than the stream, if the disk lost the end of that: `reconcile` then takes back
-what never happened.
+It is written lazily, into a temporary file that is then renamed. So after a crash the state is complete, but
+may be older than what clients saw: messages that they had acknowledged are redelivered, none is lost. It may
+also be newer than the stream, if the disk lost the end of the stream: `reconcile` then corrects it.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def restore(ledger: Ledger, state: ConsumerState) -> None:
     ledger.delivered_consumer = state.delivered_consumer
     for seq, entry in sorted(state.pending.items(), key=lambda item: item[1][1]):
         ledger.pending[seq] = entry
-    ledger.is_renewed = bool(ledger.pending)  # in the order of time, which may be another
+    ledger.is_renewed = bool(ledger.pending)  # in the order of delivery times, which may be different
     ledger.redelivered.update(state.redelivered)
     ledger.set_floor(state.floor_consumer, state.floor_stream)
 
@@ -113,8 +112,8 @@ def read(path: str) -> ConsumerState | None:
 def write(path: str, state: ConsumerState, *, sync: bool = False, directory: int | None = None) -> None:
     """Replace the file. Raises OSError.
 
-    Without `sync` a crash of the machine may bring back the one before, or leave one that cannot be read.
-    With `directory`, a descriptor, the path is one within that directory, whatever it is called by now.
+    Without `sync`, a crash of the machine may restore the previous file, or leave one that cannot be read.
+    With `directory`, a descriptor, the path is relative to that directory, even if it was renamed since.
     """
     temporary = path + files.TEMPORARY_SUFFIX
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -132,7 +131,7 @@ def write(path: str, state: ConsumerState, *, sync: bool = False, directory: int
 
 
 def reconcile(state: ConsumerState, last_seq: int) -> bool:
-    """Fit a state that is ahead of its stream to the last sequence there is. True if it was ahead."""
+    """Correct a state that is ahead of its stream. Returns whether it was."""
     if state.delivered_stream <= last_seq:
         return False
     if state.floor_stream > last_seq:

@@ -1,8 +1,8 @@
-"""Writes a consumer's state to disk, lazily and beside the event loop.
+"""Writes a consumer's state to disk, lazily and in a background thread.
 
-A thread may still be at it when the consumer is deleted and another one of its name is created. So a write is
-tied to the directory that was there when it began, not to its path: it goes to the directory of the deleted
-consumer, which has another name by then, and never over the state of the new one.
+A thread may still be writing when the consumer is deleted and another one of its name is created. So a write
+uses a descriptor of the directory, not its path: it ends in the directory of the deleted consumer, which has
+another name by then, and never overwrites the state of the new one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.state import ConsumerState
 
 PAUSE_SECONDS = 0.1
-"""At least this long after a write there is no other; after a longer time, a change is written at once."""
+"""The shortest pause between writes; after a longer one, a change is written at once."""
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_RETRY_SECONDS = 10.0
 WORK_SHARE = 20
-"""A state with much in it takes the time of the processor: the pause is so many times that."""
+"""Encoding a large state costs processor time; the pause is this many times as long."""
 WAITING_SHARE = 2
-"""A disk that is slow, or has much to do, is given so many times the time that the write took."""
+"""On a slow or busy disk, the pause is this many times as long as the write took."""
 
 
 class StateWriter:
-    """`take` gives the state to write; with `sync` each write waits for the disk."""
+    """`snapshot` returns the state to write; with `sync` each write waits for the disk."""
 
     def __init__(
         self, path: str, snapshot: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
@@ -62,12 +62,12 @@ class StateWriter:
         self._under_way = future
 
     def _write(self, state: ConsumerState, started: float) -> float | OSError:
-        """How long to pause after it, or why it failed."""
+        """Returns how long to pause after it, or why it failed."""
         name, work_before = os.path.basename(self._path), time.thread_time()
         try:
             with self._lock:
                 directory = self._open_directory()
-                if directory is not None:  # else a newer state is, or is about to be, on disk
+                if directory is not None:  # otherwise a newer state is, or is about to be, on disk
                     try:
                         consumer_state.write(name, state, sync=self._sync, directory=directory)
                     finally:
@@ -101,7 +101,7 @@ class StateWriter:
             self.changed()
 
     async def flush(self) -> None:
-        """Write now what has changed. Where many consumers do so at once, they do not wait in turn."""
+        """Write changes now. Many consumers can do so at the same time."""
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
         if self._timer is not None:
@@ -111,7 +111,7 @@ class StateWriter:
             await asyncio.wait([self._under_way])
 
     def close(self, *, keep: bool) -> None:
-        """Write the last state if it is to be kept. Blocks; a failure is reported, not raised."""
+        """Write the last state if it is to be kept. Blocks; a failure is logged, not raised."""
         if self._is_closed:
             return
         with self._closing:

@@ -1,1 +1,1 @@
-"""What a publish into a stream may need: checks, ids, batches, counters, rollups, TTLs, schedules."""
+"""Publishes into a stream that need a decision: checks, ids, batches, counters, rollups, TTLs, schedules."""

@@ -1,4 +1,4 @@
-"""What a publisher is answered: where its message was stored, or why it was not."""
+"""Acknowledgements of publishes: where a message was stored, or why it was not."""
 
 from __future__ import annotations
 

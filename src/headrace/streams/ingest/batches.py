@@ -3,12 +3,11 @@
 Messages with the same Nats-Batch-Id are stored together when the last one commits, or not at all.
 
 Until then they are kept in memory. Each is answered with an empty message, the commit with the batch's
-sequence. A gap in Nats-Batch-Sequence, too many messages, or ten seconds of silence, and the batch is
+sequence. After a gap in Nats-Batch-Sequence, too many messages, or ten seconds of silence, the batch is
 abandoned.
 
-All messages of a batch are stored within one tick, so one group of the log has them all. If a crash tears
-that group, the start that follows finds messages of a batch at the end of the log without its commit, and
-removes them.
+All messages of a batch are stored within one tick, so they are in one group of the log. If a crash tears that
+group, recovery finds messages of a batch without its commit at the end of the log, and removes them.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ _END_OF_BATCH = b"eob"  # commits the messages before it; is not one itself
 
 
 class BatchLimits:
-    """How many batches there may be at a time, how long, and how long they may be silent.
+    """How many batches may be in flight, their length, and how long they may be silent.
 
-    What the configuration says; `per_stream` and `in_all` where it says nothing.
+    From the configuration; `per_stream` and `in_all` are defaults.
     """
 
     def __init__(self, limits: JetStreamLimits, *, per_stream: int, in_all: int) -> None:
@@ -166,7 +165,7 @@ class Batches:
         return encode_stored(intake.sink, seq, encode_batch(batch_id, len(messages)))
 
     def _watch(self, batch_id: bytes, batch: _Batch, delay: float) -> None:
-        """A timer that looks when the batch was last heard of, so that messages need not reset it."""
+        """A timer that checks when the batch was last active, so that messages need not reset it."""
         loop = asyncio.get_running_loop()
 
         def look() -> None:
@@ -196,7 +195,7 @@ class Batches:
 
 
 def remove_torn_batch(log: Log) -> int:
-    """Remove the messages of a batch at the end of the log that has no commit; how many."""
+    """Remove the messages of a batch without a commit at the end of the log. Returns how many."""
     torn: list[int] = []
     batch_id = b""
     seq = log.last_seq

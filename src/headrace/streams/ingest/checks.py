@@ -1,4 +1,4 @@
-"""What one published message must satisfy before it is stored, in nats-server's order.
+"""The checks of a published message before it is stored, in nats-server's order.
 
 The order decides which error a publisher sees if several apply, so it is kept here in one list. Each step
 is a function of the file that knows the feature.
@@ -49,7 +49,7 @@ class Checks:
 
     def _check_headers(self, publication: Publication) -> None:
         config, log, block = self.config, self.log, publication.headers
-        # Most messages have one of these headers: looking for the others by name takes most of the time.
+        # Few messages have one of these headers, and looking for each by name takes most of the time.
         is_expecting = headers.EXPECTED_PREFIX in block
         if headers.INCREMENT in block:
             counters.check_increment(publication, config)
@@ -72,9 +72,9 @@ class Checks:
         check_rollup(publication.rollup, config, is_sourced=publication.is_sourced)
 
     def check_stored_late(self, publication: Publication) -> None:
-        """What is left for a message of a batch when it is stored.
+        """The checks that are left for a message of a batch when it is stored.
 
-        The rest was checked for the whole batch.
+        The others were made for the whole batch.
         """
         publication.headers = headers.remove(publication.headers, headers.CLIENT_INFO)
         publication.msg_id = headers.text(publication.headers, headers.MSG_ID)
@@ -102,7 +102,7 @@ class Checks:
             raise api_error("message_source_hdr_not_allowed")
 
     def has_schedule(self, subject: bytes) -> bool:
-        """Whether the last message of the subject is a schedule. No message at all will do, too."""
+        """Whether the last message of the subject is a schedule, or there is none."""
         seq = self.log.last(subject)
         message = self.log.get(seq) if seq else None
         return message is None or bool(headers.text(message.headers, headers.SCHEDULE))

@@ -1,8 +1,8 @@
 """Counters: a stream whose messages are increments (Nats-Incr), and whose payloads are the sums so far.
 
 The payload `{"val":"123"}` of a subject's last message is its total, a number of any length. A message that
-comes from another counter stream carries that stream's total: the difference to what it had when it was
-last seen is added, and Nats-Counter-Sources remembers the total by stream and subject.
+comes from another counter stream has that stream's total: the difference from its previous total is added,
+and Nats-Counter-Sources remembers the total by stream and subject.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Total:
 
 
 def check_increment(publication: Publication, config: StreamConfig) -> None:
-    """Read Nats-Incr into the publication. Raises ApiError if it is no number, or not allowed here."""
+    """Read Nats-Incr into the publication. Raises ApiError if it is not a number, or not allowed here."""
     block = publication.headers
     text = headers.text(block, headers.INCREMENT)
     if not text:
@@ -68,7 +68,7 @@ def check_increment(publication: Publication, config: StreamConfig) -> None:
 
 
 def read_total(log: Log, subject: bytes) -> Total:
-    """The counter as the subject's last message has it. Raises ApiError if that is no counter."""
+    """The counter in the subject's last message. Raises ApiError if that is not a counter."""
     seq = log.last(subject)
     message = log.get(seq) if seq else None
     if message is None:
@@ -129,7 +129,7 @@ def _value(payload: bytes) -> int:
 
 
 def parse_number(text: bytes) -> int | None:
-    """None if it is no decimal number."""
+    """None if it is not a decimal number."""
     if _INTEGER.fullmatch(text) is None:
         return None
     digits = text.lstrip(b"+-")

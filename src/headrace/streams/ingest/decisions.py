@@ -5,7 +5,7 @@
     after_commit  a group is on disk: it is republished, and streams that follow this one read it
 
 The sink calls `on_publish` while messages are routed: it may store and answer, but not publish or subscribe.
-Answers leave when everything that was stored until then is on disk.
+Answers are sent when everything that was stored before them is on disk.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Ingest:
         self._usage: StreamUsage | None = None
         self.followers: set[Origin] = set()  # of other streams, that mirror or source this one
 
-    # -- its life -----------------------------------------------------------------------------------------
+    # -- life cycle ---------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """The log has been read: bring back what its messages say."""
+        """The log has been read: restore what depends on its messages."""
         stream = self._stream
         if remove_torn_batch(stream.log):
             stream.log.commit()
@@ -138,11 +138,11 @@ class Ingest:
             self._sources.stop()
             self._sources = None
 
-    # -- what the stream asks -----------------------------------------------------------------------------
+    # -- questions of the stream --------------------------------------------------------------------------
 
     @property
     def needs_every_message(self) -> bool:
-        """Whether a feature of the stream concerns plain messages, too, or there may be no room for them."""
+        """Whether a feature of the stream applies to plain messages, too, or storage may be full."""
         config = self._stream.config
         return bool(
             (self._usage is not None and (self._usage.is_limited or self._usage.is_full))
@@ -159,7 +159,7 @@ class Ingest:
         return self._mirror is not None and self._mirror.was_current
 
     def when_current(self, action: Callable[[], None]) -> None:
-        """Of a mirror: call it when all is here that its origin has now."""
+        """For a mirror: call it when the mirror has everything that its origin has now."""
         if self._mirror is None:
             action()
         else:
@@ -216,14 +216,14 @@ class Ingest:
             sink.answer(reply, encode_stored(sink, seq, self._details(publication)))
 
     def accept_own(self, publication: Publication) -> int:
-        """Raises ApiError. Called by timers, outside of the sink: so commit at once."""
+        """Raises ApiError. Called by timers, outside of the sink, so it commits at once."""
         try:
             return self._intake.accept(publication)
         finally:
             self._stream.log.commit()
 
     def _details(self, publication: Publication) -> bytes:
-        """What the acknowledgement says beside the sequence."""
+        """What the acknowledgement has in addition to the sequence."""
         if not self._stream.config.allow_msg_counter:
             return b""
         return encode_value(read_value(publication.payload))

@@ -1,8 +1,8 @@
-"""The window of Nats-Msg-Ids: a message whose id is in it was stored already, and is not stored again.
+"""The duplicate window of Nats-Msg-Ids: a message whose id is in it is not stored again.
 
-The window itself is in the engine's sink, which checks most publishes. It is not kept on disk: every stored
-message has its id in its headers, so after a restart it is filled from the messages that are young enough.
-That is done in slices while the server is running; the first publish with an id waits for what is left of it.
+The window itself is in the engine's sink, which checks most publishes. It is not saved: every stored message
+has its id in its headers, so after a restart the window is filled from recent messages. That is done in
+slices while the server is running; the first publish with an id waits for the rest of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0
 
 
 class DuplicateWindowRecovery:
-    """Remembers the ids of all stored messages within the window, and that of the last message."""
+    """Recovers the ids of all stored messages within the window, and that of the last message."""
 
     def __init__(self, sink: StreamSink, log: Log, now: int) -> None:
         self._sink = sink

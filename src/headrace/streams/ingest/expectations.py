@@ -1,6 +1,6 @@
-"""What a publisher expects of the stream (Nats-Expected-…): a message is stored only if it is so.
+"""What a publisher expects of the stream (Nats-Expected-…): a message is stored only if that is true.
 
-Each check raises the ApiError that the publisher is answered with.
+Each check raises the ApiError for the publisher.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ def check_last_sequence(block: bytes, last_seq: int) -> None:
 
 
 def read_last_subject_sequence(block: bytes, subject: bytes) -> tuple[bytes, int] | None:
-    """
-
-    he subject to look at, which the publisher may name, and its expected last sequence; None if not asked.
-    """
+    """The subject to check, which the publisher may name, and its expected last sequence; or None."""
     other = headers.text(block, headers.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     digits = headers.text(block, headers.EXPECTED_LAST_SUBJECT_SEQUENCE)
     if digits:
@@ -63,7 +60,7 @@ def check_last_msg_id(block: bytes, last_msg_id: bytes) -> None:
 
 
 def expects_anything(block: bytes) -> bool:
-    """Whether the publisher expects something: counters do not go with it."""
+    """Whether the publisher expects something, which counters do not allow."""
     return any(
         headers.text(block, name)
         for name in (

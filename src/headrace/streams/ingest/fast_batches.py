@@ -1,9 +1,9 @@
-"""Fast batches: a publisher streams messages and is told every so often how far the stream has come.
+"""Fast batches: a publisher streams messages and gets an acknowledgement for many at a time.
 
-What belongs to which batch is in the reply subject: `<prefix>.<id>.<flow>.<gap>.<seq>.<operation>.$FI`.
-Messages are stored as they come. A gap in the sequence ends the batch, or is only reported if the publisher
-said `ok`. The publisher keeps two acknowledgements' worth of messages under way, each standing for `msgs`
-messages; with more batches at a time each gets less.
+The reply subject says which batch a message belongs to: `<prefix>.<id>.<flow>.<gap>.<seq>.<operation>.$FI`.
+Messages are stored as they arrive. A gap in the sequence ends the batch, or is only reported if the publisher
+said `ok`. The publisher keeps two acknowledgements' worth of messages in flight, each for `msgs` messages;
+with more batches at a time each gets fewer.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_fast(reply: bytes) -> bool:
 
 
 def parse_order(reply: bytes) -> Order | None:
-    """None if the subject has not the right form."""
+    """None if the subject does not have this form."""
     tokens = reply.split(b".")[:-1]
     if len(tokens) < 6:
         return None
@@ -159,7 +159,7 @@ class FastBatches:
         publication.headers = headers.remove(publication.headers, headers.REQUIRED_API_LEVEL)
 
     def _on_ping(self, order: Order, batch: _Batch, reply: bytes) -> None:
-        """The publisher has not heard from us for a while, or wants to know whether all has come."""
+        """The publisher has received nothing for a while, or asks whether everything has arrived."""
         if order.seq > batch.last_seq:
             self._tell(reply, FlowGap(batch.last_seq + 1, order.seq + 1))
             if not batch.is_gap_ok:
@@ -171,7 +171,7 @@ class FastBatches:
         self._tell(reply, FlowAck(batch.acknowledged_seq, batch.flow))
 
     def _is_in_order(self, order: Order, batch: _Batch, reply: bytes) -> bool:
-        """Count the message. A gap is reported; if it is not allowed, what came so far is the batch."""
+        """Count the message. A gap is reported; if it is not allowed, the batch ends before it."""
         wanted = batch.last_seq + 1
         if order.seq != wanted:
             self._tell(reply, FlowGap(wanted, order.seq))
@@ -230,7 +230,7 @@ class FastBatches:
         return encode_error(self._stream.name, error)
 
     def _check_flow(self, batch: _Batch, reply: bytes) -> bool:
-        """Acknowledge if enough messages have come since, and adjust how many that is next time."""
+        """Acknowledge if enough messages have arrived since, and adjust how many that is next time."""
         behind = batch.last_seq - batch.acknowledged_seq
         if behind < batch.flow:
             return False
@@ -244,7 +244,7 @@ class FastBatches:
         return True
 
     def _commit(self, batch_id: bytes, batch: _Batch, reply: bytes) -> None:
-        """All that was stored is the batch: acknowledge it."""
+        """The batch is complete: acknowledge it."""
         self._drop(batch_id)
         details = encode_batch(batch_id, batch.last_seq)
         self._intake.sink.answer(reply, encode_stored(self._intake.sink, batch.stream_seq, details))

@@ -1,4 +1,4 @@
-"""The way into a stream that all messages share, wherever they come from: transform, check, store."""
+"""The path of every message into a stream, wherever it comes from: transform, check, store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Intake:
-    """Of one stream. Nothing here answers, or commits: a message that was taken is not on disk yet."""
+    """Of one stream. Nothing here answers or commits: an accepted message is not on disk yet."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -36,7 +36,7 @@ class Intake:
     def transformed(self, subject: bytes) -> bytes:
         """The subject under which a message is stored.
 
-        One that the transform does not match stays as it is.
+        A subject that the transform does not match stays as it is.
         """
         if self._transform is None:
             return subject
@@ -44,12 +44,12 @@ class Intake:
         return subject if changed is None else changed
 
     def accept(self, publication: Publication) -> int:
-        """Store a message; its sequence. Raises ApiError or Duplicate."""
+        """Store a message, and return its sequence. Raises ApiError or Duplicate."""
         publication.subject = self.transformed(publication.subject)
         try:
             self.checks.check(publication)
             return self.writer.store(publication)
-        except OSError as error:  # what it depends on cannot be read
+        except OSError as error:  # an earlier message that it depends on cannot be read
             raise store_error(error) from None
 
     def accept_checked(self, publications: list[Publication]) -> int:

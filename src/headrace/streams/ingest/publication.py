@@ -1,4 +1,4 @@
-"""One message on its way into a stream: what came, and what the checks have found out about it so far."""
+"""One message on its way into a stream: what was published, and what the checks have found so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Publication:
     reply: bytes
     headers: bytes
     payload: bytes
-    is_sourced: bool = False  # from another stream, or made by this one: its author was checked already
+    is_sourced: bool = False  # from another stream, or made by this server
     is_checked: bool = False  # as part of a batch, before any of its messages was stored
     seq: int = 0  # what it is stored as. Not 0 before that: it must be, as mirrors keep the origin's
     time: int = 0  # likewise

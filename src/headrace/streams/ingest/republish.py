@@ -2,9 +2,9 @@
 
 Every stored message is also published under another subject, for subscribers without a consumer.
 
-A message is republished when it is on disk, in the order of its stream, so that nobody hears of a message
-that a crash then takes back. Its headers tell where it is stored, and which message of its subject came
-before: a subscriber sees a gap and can fetch what it missed.
+A message is republished when it is on disk, in the order of the stream, so that nobody receives a message
+that a crash then loses. Its headers have its sequence, and that of the previous message of its subject: a
+subscriber notices a gap and can fetch what it missed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Republisher:
-    """Of one stream. `note` what was stored; `publish` what is on disk."""
+    """Of one stream. Call `note` for stored messages, and `publish` when they are on disk."""
 
     def __init__(self, config: RePublish, stream: str, client: InternalClient) -> None:
         self._stream = stream
@@ -55,7 +55,7 @@ class Republisher:
         block = start + b"\r\n".join(fields) + b"\r\n\r\n"
         payload = b"" if self._headers_only else publication.payload
         while self._waiting and self._waiting[-1][0] >= seq:
-            self._waiting.pop()  # a failed write has taken it back
+            self._waiting.pop()  # a failed write has undone it
         self._waiting.append((seq, publication.republished_to, block, payload))
 
     def publish(self, committed_seq: int) -> None:

@@ -39,7 +39,7 @@ def check_rollup(rollup: str, config: StreamConfig, *, is_sourced: bool) -> None
 def messages_of(log: Log, subject: bytes) -> list[int]:
     """The sequences of a subject's messages, those that are not on disk yet included. Raises OSError.
 
-    A message can be published on a subject with a wildcard in it; its rollup then means all that it matches.
+    A message can be published on a subject with a wildcard; its rollup then applies to all that match.
     """
     wanted = Filter((subject,))
     seq, last = log.first_seq, log.last_seq

@@ -1,6 +1,4 @@
-"""The clockwork of scheduled messages.
-
-Which schedules are stored, when they are due, and what they publish then.
+"""Scheduled messages: which schedules are stored, when they are due, and what they publish then.
 
 A schedule is the last message of its subject if that has a Nats-Schedule header. When it is due, a message
 with its payload (or that of the last message of Nats-Schedule-Source) is stored under Nats-Schedule-Target.
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Of one stream. `store` stores a message that is due, and raises ApiError if it cannot be."""
+    """Of one stream. `store` stores a message that is due, or raises ApiError."""
 
     def __init__(self, log: Log, store: Callable[[Publication], object]) -> None:
         self._log = log
@@ -51,7 +49,7 @@ class Scheduler:
         self.note(message.subject, message.headers, message.seq, message.time)
 
     def note(self, subject: bytes, block: bytes, seq: int, time: int) -> None:
-        """A message was stored: it is a schedule, replaces one, or is what one published."""
+        """A message was stored: a schedule, a replacement of one, or a message that one published."""
         due = _due(block, time)
         if due is not None:
             self._set(subject, due.time, seq)
@@ -106,7 +104,7 @@ class Scheduler:
         except ApiError:
             self._schedules.pop(subject, None)
             return
-        if self._schedules.get(subject, (0, 0)) == (time, seq):  # nothing has set it again
+        if self._schedules.get(subject, (0, 0)) == (time, seq):  # nothing has replaced it
             del self._schedules[subject]
 
     def _publication(self, schedule: Stored, time: int) -> Publication | None:

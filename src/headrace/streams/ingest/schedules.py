@@ -1,7 +1,7 @@
-"""Nats-Schedule: a message that makes the stream publish another one later, once or again and again.
+"""Nats-Schedule: a message that makes the stream publish another one later, once or repeatedly.
 
 The pattern is `@at <time>`, `@every <duration>`, a name such as `@daily`, or six cron fields. This file
-says what a schedule may be and when it is due; the clockwork is in scheduler.py.
+checks schedules and computes when they are due; scheduler.py publishes them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_due(block: bytes, since: int) -> Due | None:
 def parse_pattern(pattern: str, zone: tzinfo | None, since: int) -> Due:
     """Raises ValueError.
 
-    What a standstill has missed is not made up for: it fires once and goes on from now.
+    Missed times are not made up for: it fires once and continues from now.
     """
     if pattern.startswith(("@at ", "@every ")) and zone is not None:
         raise ValueError("a time zone goes with cron patterns only")

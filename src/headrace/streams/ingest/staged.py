@@ -1,4 +1,4 @@
-"""What the messages of a batch must satisfy, each seen after those before it, while none is stored yet.
+"""The checks of the messages of a batch, each as if those before it were stored.
 
 The rules are those of single messages (checks.py), but in another order, as in nats-server, and with more to
 refuse: an expectation about a subject that the batch itself has written can be neither true nor false.
@@ -142,7 +142,7 @@ class Staged:
         written.has_schedule = publication.has_schedule
 
     def _check_room(self, publication: Publication) -> None:
-        """A stream that discards what is new must have room for the whole batch."""
+        """A stream that discards new messages must have room for the whole batch."""
         config, log = self._config, self._log
         count = log.count + sum(written.count for written in self._written.values())
         size = log.byte_count + sum(written.size for written in self._written.values())

@@ -59,8 +59,8 @@ def has_valid_ttl(block: bytes) -> bool:
 def raise_to_marker(block: bytes, ttl: int, config: StreamConfig) -> tuple[bytes, int]:
     """The headers and the TTL, no shorter than that of delete markers.
 
-    A message that died before an earlier marker would leave none of its own. Where a subject has one
-    message at most there is no earlier marker.
+    A message that expired before an earlier marker would leave no marker of its own. If a subject has at most
+    one message there is no earlier marker.
     """
     lowest = config.subject_delete_marker_ttl // NANOSECONDS
     if not 0 < ttl < lowest or config.max_msgs_per_subject == 1:

@@ -1,6 +1,4 @@
-"""Storing a message that passed its checks, and everything that follows from it.
-
-Rollup, expiry, republishing.
+"""Stores a message that passed its checks, and does what follows from it: rollup, expiry, republishing.
 
 Three steps, so that a batch can take each with all its messages: `_prepare` reads whatever has to be read and
 may refuse, `_append` stores, `_settle` does what follows and cannot fail. Nothing here answers the publisher.
@@ -52,7 +50,7 @@ class Writer:
         self._republisher = Republisher(wanted, stream.name, stream.account.client) if wanted else None
 
     def attach(self, usage: StreamUsage, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
-        """What there is room for, and who wants to know of each stored message."""
+        """The parts that check for room, and that are informed of each stored message."""
         self._usage = usage
         self._lifetimes = lifetimes
         self._scheduler = scheduler
@@ -122,7 +120,7 @@ class Writer:
             self._republisher.note(publication)
 
     def check_room(self, publication: Publication) -> None:
-        """Raises ApiError if the server's memory or disk is used up, or what the account may use of it."""
+        """Raises ApiError if the server or the account has no memory or disk space left."""
         if self._usage is None:
             return
         if self._usage.is_full:

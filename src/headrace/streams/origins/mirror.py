@@ -1,7 +1,7 @@
 """A mirror: a copy of another stream, with its sequences and times. Nobody else writes to it.
 
-Messages that the origin has lost by now are missing here, too: their sequences are skipped. After a restart
-it resumes after its own last message, so nothing else need be remembered.
+Messages that the origin no longer has are missing here, too: their sequences are skipped. After a restart it
+resumes after its own last message, so it saves nothing else.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Mirror:
 
     @property
     def was_current(self) -> bool:
-        """Whether it has had all of its origin at least once, since it began to follow."""
+        """Whether it has been current at least once."""
         return self._origin.was_current
 
     def when_current(self, action: Callable[[], None]) -> None:
-        """Call it when all is here that the origin has now; at once if the origin is not to be found."""
+        """Call it when the mirror has everything that the origin has now; at once if there is no origin."""
         self._origin.when_current(action)
 
     def after_commit(self) -> None:
@@ -71,7 +71,7 @@ class Mirror:
     def _copy(self, message: Stored) -> bool:
         log = self._log
         if message.seq <= log.last_seq:
-            return True  # the mirror was purged up to beyond it
+            return True  # the mirror was purged beyond it
         if message.seq > log.last_seq + 1 and not log.count:
             log.skip(message.seq)
         block = headers.remove_prefixed(message.headers, headers.EXPECTED_PREFIX)
@@ -86,9 +86,9 @@ class Mirror:
         return True
 
     def _on_refused(self, refusal: Exception) -> bool:
-        """A full stream, or a failing disk, is tried again.
+        """Returns False to try again, if the stream is full or the disk fails.
 
-        A message that can never be stored is left out.
+        A message that can never be stored is skipped.
         """
         if isinstance(refusal, ApiError) and refusal.name in _PASSING_ERRORS:
             return False

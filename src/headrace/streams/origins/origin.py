@@ -2,13 +2,12 @@
 
 nats-server makes a consumer on the origin for this. Within one server that is a detour: the reader is
 called when the origin has committed messages, and reads them from its log. While there is no such stream it
-looks for it again and again, and says so in its info, as nats-server does. A stream of another domain is
-never found.
+retries, and reports that in its info, as nats-server does. A stream of another domain is never found.
 
-An origin that removes what was consumed (interest, work queue) is told which messages are on disk here.
+An origin with interest or work queue retention is notified which messages are on disk here.
 
-A mirror may answer for its origin, but not with less than that: `when_current` waits until all is read that
-the origin had by then.
+A mirror may answer for its origin, but must not know less: `when_current` waits until it has read everything
+that the origin has at that time.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
 FIRST_DELAY_SECONDS = 0.1
 RETRY_SECONDS = 0.5
-SLICE_SECONDS = 0.002  # to read for; then others have their turn
-SLICE_RECORDS = 2000  # that may be passed over at a time
+SLICE_SECONDS = 0.002  # to read for; then others get a turn
+SLICE_RECORDS = 2000  # that may be skipped at a time
 HEARTBEAT_NANOSECONDS = 1_000_000_000
 UNHEARD = -1
 
@@ -45,8 +44,8 @@ UNHEARD = -1
 class Origin:
     """Reads the stream that `config` names.
 
-    `begin` says where to start, when it is found; `take` takes a message, or returns False to be given
-    it again.
+    `begin` returns where to start, once it is found; `copy` stores a message, or returns False to get it
+    again.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Origin:
         self._filter = _filter(config)
         self._found: Stream | None = None
         self._ahead = Watcher()  # the next message to read, and how many there are from it on
-        self._current_seq = 0  # of the origin: all that is ours up to there was read
+        self._current_seq = 0  # of the origin: everything up to it was read
         self._waiting: list[Callable[[], None]] = []  # until it is read to the end
         self.was_current = False
         self._last_heard = 0
@@ -78,10 +77,10 @@ class Origin:
         self._timer: asyncio.Handle | None = None
         self._is_reading = False
         self.was_looked_for = False
-        self._consumed: list[int] = []  # to tell the origin when they are on disk here
+        self._consumed: list[int] = []  # to notify the origin when they are on disk here
 
     def start(self) -> None:
-        """Soon, but not at once: all streams of a start are there by then."""
+        """Start soon, but not at once: by then all streams are recovered."""
         self._timer = asyncio.get_running_loop().call_later(FIRST_DELAY_SECONDS, self._connect)
 
     def stop(self) -> None:
@@ -95,7 +94,7 @@ class Origin:
         self._end_waiting()
 
     def when_current(self, action: Callable[[], None]) -> None:
-        """Call it when all is read that the origin has now, or when there is nothing to wait for."""
+        """Call it when everything that the origin has now is read, or when there is nothing to wait for."""
         if self._found is None or self._current_seq >= self._found.log.committed_seq:
             action()
         else:
@@ -138,7 +137,7 @@ class Origin:
         return {key: msgspec.to_builtins(value) for key, value in info.items()}
 
     def after_own_commit(self) -> None:
-        """What was taken is on disk: an origin that keeps messages for its consumers may let them go."""
+        """Copied messages are on disk: an origin that keeps messages for its consumers may remove them."""
         consumed, self._consumed = self._consumed, []
         if self._found is not None:
             for seq in consumed:
@@ -177,7 +176,7 @@ class Origin:
         self._read()
 
     def _count(self, found: Stream) -> bool:
-        """A step of counting what is to be read; whether it was the last."""
+        """A step of counting the messages to read; returns whether it was the last."""
         if self._found is not found:
             return True
         try:
@@ -188,7 +187,7 @@ class Origin:
             return True
 
     def _find(self) -> Stream | None:
-        """The origin; None if it is elsewhere, where nobody answers. Raises ApiError if it is missing."""
+        """The origin; None if it is in another domain. Raises ApiError if it is missing."""
         config, stream = self._config, self._stream
         if config.external is not None and config.external.api != f"$JS.{stream.jetstream.domain}.API":
             return None
@@ -216,7 +215,7 @@ class Origin:
         until = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < until:
             message, next_seq = log.look_for(ahead.next_seq, self._filter, SLICE_RECORDS)
-            if next_seq:  # much of the origin is none of ours
+            if next_seq:  # the filter skips many messages of the origin
                 ahead.next_seq = next_seq
                 continue
             if message is None:
@@ -256,6 +255,6 @@ def _filter(config: StreamSource) -> Filter:
 
 
 def first_to_read(origin: Stream, wanted: int) -> int:
-    """The sequence to start at: not before the origin's first message, not after the next that will come."""
+    """The sequence to start at: not before the origin's first message, not after its next one."""
     log = origin.log
     return min(max(wanted, log.first_seq, 1), log.last_seq + 1)

@@ -1,8 +1,8 @@
-"""Sources: messages of other streams that are stored here, too, as new messages with the origin in a header.
+"""Sources: messages of other streams are stored here, too, as new messages with their origin in a header.
 
 Nats-Stream-Source is `<stream> <sequence> <filter> <transform> <subject> <identity>`. Stream, filter and
-transform tell a stream's sources apart. The identity is that of the origin's creation: a stream that was
-deleted and made again is read from its start. Where a source goes on after a restart is in
+transform identify a source of the stream. The identity is that of the origin's creation: a stream that was
+deleted and re-created is read from its start. Where a source resumes after a restart is in
 source_positions.py.
 """
 
@@ -30,7 +30,7 @@ _HASH_LENGTH = 8
 
 
 def short_hash(text: str) -> str:
-    """Eight characters, the same as in nats-server: they are stored in headers."""
+    """Eight characters, the same as in nats-server, because they are stored in headers."""
     digest = hashlib.sha256(text.encode()).digest()[:_HASH_LENGTH]
     return bytes(_HASH_DIGITS[byte % len(_HASH_DIGITS)] for byte in digest).decode()
 
@@ -40,7 +40,7 @@ def identity(stream: Stream) -> str:
 
 
 def index_name(config: StreamSource) -> str:
-    """What tells a source from the others of its stream: `<stream> <filter> <transform>`."""
+    """Identifies a source of the stream: `<stream> <filter> <transform>`."""
     name = config.name
     if config.external is not None:
         name += ":" + short_hash(config.external.api)
@@ -82,7 +82,7 @@ class Source:
         return first_to_read(origin, self._first_wanted(origin, was_read=position is not None))
 
     def _first_wanted(self, origin: Stream, *, was_read: bool) -> int:
-        """Where the configuration says; a stream that has lost what it knew does not read all again."""
+        """As configured; a stream without its early messages starts at the time of its last one."""
         config, log = self.config, self._intake.log
         if config.opt_start_seq:
             return config.opt_start_seq
@@ -120,7 +120,7 @@ class Sources:
         self._sources: list[Source] = []
 
     def follow(self, configs: list[StreamSource]) -> None:
-        """From now on, these; those that are followed already are not disturbed."""
+        """Follow these from now on; those that are followed already continue."""
         kept = [source for source in self._sources if source.config in configs]
         for source in self._sources:
             if source not in kept:

@@ -1,10 +1,10 @@
-"""Up to where each source of a stream was read: found again after a restart.
+"""How far each source of a stream was read, and how that is recovered after a restart.
 
 Every message from a source says in its Nats-Stream-Source header where it came from, so the stream itself
 knows. But messages are consumed, purged and expire. So the positions are also written to a small file now
-and then, with the stream's own last sequence at that time: what was stored after it is read from the
-headers. The file never knows more than what is on disk in the stream. It is not synced: if it is lost, the
-stream is looked through from its end.
+and then, with the stream's own last sequence at that time: messages stored after it are read. The file never
+knows more than what is on disk in the stream. It is not synced: if it is lost, the stream is searched from
+its end.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Positions:
         self._changed = True
 
     def recover(self, wanted: set[str]) -> None:
-        """Find those of these sources that are not known: in the file, and in the messages that are newer.
+        """Find the unknown positions of these sources: in the file, and in newer messages.
 
-        Without a file, as many messages are read as it takes.
+        Without a file, as many messages are read as needed.
         """
         wanted = wanted - self._positions.keys()
         saved = self._load() if wanted else None
@@ -82,7 +82,7 @@ class Positions:
             return
         body = msgspec.json.encode(_File(self._log.last_seq, self._positions))
         temporary = self._path + ".new"
-        with suppress(OSError):  # a full disk: the next one will do
+        with suppress(OSError):  # the disk is full: the next write is soon enough
             with open(temporary, "wb") as file:
                 file.write(body)
             os.rename(temporary, self._path)
@@ -110,7 +110,7 @@ class Positions:
 
 
 def parse_header(block: bytes) -> tuple[str, Position] | None:
-    """Which source a message came from, and from where in it. None if it came from none."""
+    """Which source a message came from, and its sequence there. None if it came from none."""
     value = headers.text(block, headers.STREAM_SOURCE)
     fields = value.decode("utf-8", "replace").split(" ") if value else []
     if len(fields) < 4 or not fields[1].isdigit():

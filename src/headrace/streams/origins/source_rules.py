@@ -102,7 +102,7 @@ def check_source_transform(transform: SubjectTransform, kind: str) -> None:
 
 
 def check_prefixes(config: StreamConfig, neighbours: Neighbours) -> None:
-    """Messages and requests of streams elsewhere may not fall into streams or the API here."""
+    """Deliveries and requests of external streams may not match streams or the API here."""
     origins = [config.mirror] if config.mirror else []
     origins += config.sources
     subjects = [
@@ -129,7 +129,7 @@ def check_prefixes(config: StreamConfig, neighbours: Neighbours) -> None:
 
 
 def check_cycles(config: StreamConfig, neighbours: Neighbours) -> None:
-    """Streams may not copy themselves, by whatever detour."""
+    """Streams may not copy themselves, directly or indirectly."""
     to_visit = [config]
     visited: set[str] = set()
     while to_visit:
@@ -155,7 +155,7 @@ def check_cycles(config: StreamConfig, neighbours: Neighbours) -> None:
 
 
 def check_filters_at_create(config: StreamConfig) -> None:
-    """Filters are looked at last, and their faults have no number of their own."""
+    """Filters are checked last, and their errors have no number of their own."""
     for kind, origins in (("mirror", [config.mirror] if config.mirror else []), ("source", config.sources)):
         for origin in origins:
             if origin.subject_transforms or not origin.filter_subject:
@@ -167,7 +167,7 @@ def check_filters_at_create(config: StreamConfig) -> None:
 
 
 def index_name(source: StreamSource) -> str:
-    """What tells one source of a stream from another: where it is, what is taken, what it becomes."""
+    """Identifies a source of a stream: its origin, filters and transforms."""
     name = source.name
     if source.external:
         name += ":" + source.external.api
