@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,13 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: else one of two processes has nothing to do at the end."""
     items.sort(key=lambda item: not {"spark", "demo"} & set(item.path.parts))
+    for item in items:
+        timeout = item.get_closest_marker("timeout")
+        if timeout is not None and sanitizers.PATIENCE > 1:
+            item.add_marker(pytest.mark.timeout(timeout.args[0] * sanitizers.PATIENCE), append=False)
 
 
-@pytest.fixture(autouse=sanitizers.WATCHED in os.environ)
+@pytest.fixture(autouse=sanitizers.ARE_AT_WORK)
 def unseen_reports() -> Iterator[None]:
     """Under `make test-sanitized`: no process may be reported while a test runs."""
     before = sanitizers.reports()

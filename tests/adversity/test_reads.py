@@ -21,6 +21,7 @@ import pytest
 
 from headrace.engine.store.log import Log
 from tests.adversity.recorder import Connection, create_stream, payload_of
+from tests.sanitizers import behind_them
 from tests.servers import Server, running_server
 
 MESSAGES = 5000
@@ -151,7 +152,7 @@ def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(
     source.write_text(FAILING_READS)
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(library))
     monkeypatch.setenv("READS_FAIL_WHEN", str(trigger))
     with (
         running_server("headrace", flags=flags(store)) as server,
