@@ -25,7 +25,6 @@ MOST_SECONDS = 0.010
 MILLION = 1_000_000
 LONGER = {
     "deleted-most": 20,  # an answer of 6 MB is copied to where it waits for its socket
-    "limits-pending": 20,  # what is pending is copied for the state on disk
     "subscribe": 20,  # this and the following lie near the limit, on either side
     "subscribe-queue": 20,
     "subscribe-one-subject": 20,

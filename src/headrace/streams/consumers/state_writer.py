@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.state import ConsumerState
@@ -27,13 +27,22 @@ WAITING_SHARE = 2
 
 
 class StateWriter:
-    """`take` gives the state to write; with `sync` each write waits for the disk."""
+    """`take` gives the state to write, and `take_slowly` one that is so long that others must have their turn
+    meanwhile, else None; with `sync` each write waits for the disk.
+    """
 
     def __init__(
-        self, path: str, take: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
+        self,
+        path: str,
+        take: Callable[[], ConsumerState],
+        warn: Callable[[str], None],
+        *,
+        sync: bool,
+        take_slowly: Callable[[], Awaitable[ConsumerState] | None] = lambda: None,
     ) -> None:
         self._path = path
         self._take = take
+        self._take_slowly = take_slowly
         self._warn = warn
         self._sync = sync
         self._timer: asyncio.TimerHandle | None = None
@@ -56,10 +65,18 @@ class StateWriter:
     def _begin(self) -> None:
         self._timer = None
         self._is_dirty = False
-        loop, started = asyncio.get_running_loop(), time.monotonic()
-        future = loop.run_in_executor(None, self._write, self._take(), started)
+        future: asyncio.Future[float | OSError]
+        slowly, started = self._take_slowly(), time.monotonic()
+        if slowly is None:
+            future = asyncio.get_running_loop().run_in_executor(None, self._write, self._take(), started)
+        else:
+            future = asyncio.ensure_future(self._write_slowly(slowly, started))
         future.add_done_callback(self._end)
         self._under_way = future
+
+    async def _write_slowly(self, slowly: Awaitable[ConsumerState], started: float) -> float | OSError:
+        state = await slowly
+        return await asyncio.get_running_loop().run_in_executor(None, self._write, state, started)
 
     def _write(self, state: ConsumerState, started: float) -> float | OSError:
         """How long to pause after it, or why it failed."""
