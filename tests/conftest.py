@@ -26,6 +26,10 @@ SPARK = ("tests/spark/", "tests/bench/test_report.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: otherwise one of two processes has nothing to do at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith((*SPARK, "tests/demo/")))
+    for item in items:
+        timeout = item.get_closest_marker("timeout")
+        if timeout is not None and sanitizers.PATIENCE > 1:
+            item.add_marker(pytest.mark.timeout(timeout.args[0] * sanitizers.PATIENCE), append=False)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     return OneSpark(config, log)
 
 
-@pytest.fixture(autouse=sanitizers.WATCHED in os.environ)
+@pytest.fixture(autouse=sanitizers.ARE_AT_WORK)
 def unseen_reports() -> Iterator[None]:
     """Under `make test-sanitized`: no process may be reported while a test runs."""
     before = sanitizers.reports()

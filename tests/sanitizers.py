@@ -23,8 +23,9 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "sanitized"
 REPORTS = BUILD / "reports"
 WATCHED = "HEADRACE_SANITIZER_REPORTS"
-PATIENCE = 20 if WATCHED in os.environ else 1
-"""How many times longer than usual a process that a test started may take."""
+ARE_AT_WORK = WATCHED in os.environ
+PATIENCE = 20 if ARE_AT_WORK else 1
+"""How many times longer than usual a test, and a process that it started, may take."""
 OPTIONS = (
     "abort_on_error=1",
     "exitcode=0",  # of a process that only leaked
@@ -50,6 +51,11 @@ def preloaded() -> str:
             f"{compiler} has no libasan.so: install the package that has it (libasan, or gcc's own)"
         )
     return os.path.realpath(path)
+
+
+def behind_them(library: Path) -> str:
+    """LD_PRELOAD with one library more; the sanitizers, if there are any, have to come first."""
+    return f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
 
 
 def environment() -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.adversity.zygote import ForkedServer, Zygote
 from tests.engine.store.fault_library import Kind, compile_library
+from tests.sanitizers import behind_them
 
 SEGMENT_BYTES = 4096
 _COUNTS = struct.Struct(f"{len(Kind) + 2}q")
@@ -25,7 +26,7 @@ class FaultyServers:
         self._counts = directory / "counts"
         self._counts.write_bytes(bytes(_COUNTS.size))
         environment = {
-            "LD_PRELOAD": str(compile_library(directory)),
+            "LD_PRELOAD": behind_them(compile_library(directory)),
             "FAULT_WATCH": str(self.store),
             "FAULT_FILE": str(self._order),
             "FAULT_COUNTS": str(self._counts),

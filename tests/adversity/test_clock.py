@@ -12,6 +12,7 @@ import pytest
 from tests.adversity.preload import compile_library
 from tests.adversity.recorder import Connection, Record, check, create_stream, stored_messages
 from tests.adversity.watch import Bystander
+from tests.sanitizers import behind_them
 from tests.servers import running_server
 
 DAY_SECONDS = 24 * 3600
@@ -68,7 +69,7 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
     """Shifts the clock of servers that are started from now on, also while they run."""
     shift = tmp_path / "shift"
     shift.write_bytes(bytes(4096))
-    monkeypatch.setenv("LD_PRELOAD", str(compile_library(tmp_path, "clock", SHIFTED_CLOCK)))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(compile_library(tmp_path, "clock", SHIFTED_CLOCK)))
     monkeypatch.setenv("CLOCK_SHIFT", str(shift))
 
     def set_to(seconds: int) -> None:

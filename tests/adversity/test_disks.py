@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.adversity.recorder import Connection, Record, check, create_stream, stored_messages
+from tests.sanitizers import behind_them
 from tests.servers import running_server
 
 FAILING_FSYNC = r"""
@@ -46,7 +47,7 @@ def failing_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run(
         [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True
     )
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(library))
     monkeypatch.setenv("FSYNC_FAILS_WHEN", str(trigger))
     return trigger
 

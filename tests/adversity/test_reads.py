@@ -22,6 +22,7 @@ import pytest
 
 from headrace.engine.store.log import Log
 from tests.adversity.recorder import Connection, create_stream, payload_of
+from tests.sanitizers import behind_them
 from tests.servers import Server, running_server
 
 MESSAGES = 5000
@@ -152,7 +153,7 @@ def trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source.write_text(FAILING_READS)
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(library))
     monkeypatch.setenv("READS_FAIL_WHEN", str(trigger))
     return trigger
 

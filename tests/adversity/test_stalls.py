@@ -25,10 +25,7 @@ MOST_SECONDS = 0.010
 MILLION = 1_000_000
 LONGER = {
     "deleted-most": 20,  # an answer of 6 MB is copied to where it waits for its socket
-    "limits-pending": 20,  # what is pending is copied for the state on disk
-    "connz": 20,  # the garbage collector walks through 5000 connections
-    "connz-subscriptions": 20,  # this and the following lie near the limit, on either side
-    "subscribe": 20,
+    "subscribe": 20,  # this and the following lie near the limit, on either side
     "subscribe-queue": 20,
     "subscribe-one-subject": 20,
 }

@@ -12,6 +12,7 @@ import pytest
 
 from tests.adversity.preload import compile_library
 from tests.adversity.recorder import Connection, Record, check, create_stream, stored_messages
+from tests.sanitizers import behind_them
 from tests.servers import running_server
 
 PATIENCE_SECONDS = 60.0
@@ -117,7 +118,7 @@ def test_a_disk_that_hangs_delays_the_end_but_does_not_prevent_it(
     hangs, script, record = tmp_path / "hangs", tmp_path / "stuck.py", Record()
     script.write_text(STUCK_SERVER)
     monkeypatch.setenv("HEADRACE_SERVER", f"{sys.executable} {script} {seconds}")
-    monkeypatch.setenv("LD_PRELOAD", str(compile_library(tmp_path, "disk", HANGING_DISK)))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(compile_library(tmp_path, "disk", HANGING_DISK)))
     monkeypatch.setenv("DISK_HANGS_WHILE", str(hangs))
     flags = ["-js", "-sd", str(tmp_path / "store")]
     with running_server("headrace", flags=flags) as server:

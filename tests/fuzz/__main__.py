@@ -1,4 +1,6 @@
-"""Runs fuzzers, each in a process of its own: python -m tests.fuzz [NAME ...] [--runs N] [--seed N] [--plain]
+"""Runs fuzzers, each in a process of its own and as many at once as there are cores:
+
+    python -m tests.fuzz [NAME ...] [--runs N] [--seed N] [--together N] [--plain]
 
 With the fuzz build of the engine (`make fuzz`) libFuzzer sees which compiled code an input reaches, and
 AddressSanitizer and UndefinedBehaviorSanitizer watch it. With --plain the installed engine is used, and
@@ -10,11 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +30,7 @@ NAMES = tuple(sorted(file.stem for file in (HERE / "targets").glob("[a-z]*.py"))
 LONGEST = {"protocol": 900, "client": 900, "segments": 3000, "configuration": 800, "requests": 800}
 PURE_PYTHON = ("configuration", "requests")  # faster where nobody watches compiled code
 MOST_SECONDS = 20  # for one input, which takes less than a millisecond; the machine may be busy
-MOST_MEGABYTES = 2048
+MOST_MEGABYTES = 512  # a hundred are usual: ten million inputs may not leak 40 bytes each
 RUNS = 10_000_000
 FEWER_RUNS = {"api": 1_000_000}  # each is a whole session with a server
 ASAN_OPTIONS = (
@@ -93,18 +95,11 @@ def command(name: str, runs: int, seed: int, grown: Path) -> list[str]:
     ]
 
 
-def cpu_seconds() -> float:
-    """Of the fuzzers that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def run(name: str, runs: int, seed: int, *, plain: bool, keep: bool) -> Result:
     """Run one fuzzer to its end; its output goes to build/fuzz/NAME.log."""
     BUILT.mkdir(parents=True, exist_ok=True)
     output = BUILT / f"{name}{'-plain' if plain else ''}.log"
     plain = plain or name in PURE_PYTHON
-    before = cpu_seconds()
     with ExitStack() as stack:
         if keep:
             grown = BUILT / "corpus" / name
@@ -112,24 +107,25 @@ def run(name: str, runs: int, seed: int, *, plain: bool, keep: bool) -> Result:
         else:
             grown = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-fuzz-")))
         with output.open("w") as log:
-            done = subprocess.run(
+            fuzzer = subprocess.Popen(
                 command(name, runs, seed, grown),
                 env=environment(plain=plain),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
-                check=False,
             )
+            _, status, usage = os.wait4(fuzzer.pid, 0)
+            fuzzer.returncode = os.waitstatus_to_exitcode(status)
     text = output.read_text(errors="replace")
     count = re.search(r"stat::number_of_executed_units: (\d+)", text)
     coverage = COVERAGE.findall(text) or [("0", "0")]
     return Result(
         name,
         int(count[1]) if count else 0,
-        cpu_seconds() - before,
+        usage.ru_utime + usage.ru_stime,
         (int(coverage[-1][0]), int(coverage[-1][1])),
-        "" if done.returncode == 0 else f"failed with {done.returncode}: see {output}",
+        "" if fuzzer.returncode == 0 else f"failed with {fuzzer.returncode}: see {output}",
     )
 
 
@@ -167,25 +163,33 @@ def main() -> int:
     parser.add_argument("--merge", action="store_true", help="take over what was found into the corpus")
     parser.add_argument("--runs", type=int, help=f"inputs for each; {RUNS:,} of most, {FEWER_RUNS}")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--together", type=int, default=os.cpu_count(), help="how many run at once")
     parser.add_argument("--plain", action="store_true", help="with the installed engine")
     options = parser.parse_args()
     if options.input:
         return show(options.names[0], options.input, plain=options.plain)
     if options.merge:
         return max(merge(name) for name in options.names or NAMES)
-    failed = 0
-    for name in options.names or NAMES:
+
+    def run_one(name: str) -> Result:
         runs = options.runs or FEWER_RUNS.get(name, RUNS)
-        result = run(name, runs, options.seed, plain=options.plain, keep=True)
-        edges, features = result.coverage
-        speed = result.inputs / max(result.cpu_seconds, 0.001)
-        print(
-            f"{name:14} {result.inputs:>10,} inputs {speed:>8,.0f} per second of CPU  {edges:>6,} edges "
-            f"{features:>6,} features  {result.failure or 'no failure'}",
-            flush=True,
-        )
-        failed += bool(result.failure)
+        return run(name, runs, options.seed, plain=options.plain, keep=True)
+
+    failed = 0
+    with ThreadPoolExecutor(options.together) as pool:
+        for result in pool.map(run_one, options.names or NAMES):
+            print(describe(result), flush=True)
+            failed += bool(result.failure)
     return 1 if failed else 0
+
+
+def describe(result: Result) -> str:
+    edges, features = result.coverage
+    speed = result.inputs / max(result.cpu_seconds, 0.001)
+    return (
+        f"{result.name:14} {result.inputs:>10,} inputs {speed:>8,.0f} per second of CPU  {edges:>6,} edges "
+        f"{features:>6,} features  {result.failure or 'no failure'}"
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sanitizers import behind_them
 from tests.streams.peers import jetstream_server
 
 SOURCE = Path(__file__).with_name("held_disk.c")
@@ -66,7 +67,7 @@ def test_publishers_wait_for_a_disk_that_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held = tmp_path / "held"
-    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("LD_PRELOAD", behind_them(library))
     monkeypatch.setenv("HELD_DISK", str(held))
     with jetstream_server("headrace", tmp_path / "store") as server:
         publisher, bystander = connect(server.port), connect(server.port)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sanitizers import PATIENCE, behind_them
+
 HERE = Path(__file__).parent
 
 
@@ -42,10 +44,10 @@ def test_an_error_costs_nothing(scenario: str, library: Path, quick_path: Path) 
     search = os.pathsep.join([*sys.path, str(HERE.parents[2])])
     done = subprocess.run(
         [sys.executable, "-m", "tests.engine.store.log_under_errors", scenario, str(quick_path / "log")],
-        env={**os.environ, "PYTHONPATH": search, "LD_PRELOAD": str(library)},
+        env={**os.environ, "PYTHONPATH": search, "LD_PRELOAD": behind_them(library)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=50 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)

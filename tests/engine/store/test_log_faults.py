@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.store.fault_library import compile_library
 from tests.engine.store.log_under_faults import check_recovered
-from tests.sanitizers import PATIENCE
+from tests.sanitizers import PATIENCE, behind_them
 
 HERE = Path(__file__).parent
 KILLS = 10
@@ -28,9 +28,7 @@ def command(scenario: str, directory: Path) -> list[str]:
 
 
 def environment(library: Path | None = None) -> dict[str, str]:
-    # Behind the sanitizers, if there are any: they have to come first.
-    libraries = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
-    preload = {"LD_PRELOAD": libraries} if library else {}
+    preload = {"LD_PRELOAD": behind_them(library)} if library else {}
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE.parents[2])]), **preload}
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.streams import slices
 from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.ledger import Ledger
 from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.slices import Slices
 
 NUMBERS = st.integers(0, 2**63)
 STATES = st.builds(
@@ -73,3 +76,58 @@ def test_a_floor_beyond_the_end_of_the_stream_comes_down() -> None:
     state = ConsumerState(9, 12, 8, 11, {12: (9, 100)})
     assert consumer_state.reconcile(state, 10)
     assert state == ConsumerState(9, 10, 9, 10)
+
+
+OPERATION = st.tuples(st.sampled_from(["deliver", "ack", "renew"]), st.integers(1, 40))
+
+
+@given(st.integers(1, 20), st.sets(st.integers(1, 20)), st.lists(OPERATION, max_size=30))
+def test_a_snapshot_in_slices_is_right_whatever_happens_meanwhile(
+    delivered: int, acknowledged: set[int], operations: list[tuple[str, int]]
+) -> None:
+    """Nothing that was delivered and is not acknowledged is missing; nothing delivered later is in it."""
+    ledger = Ledger({})
+    deliver(ledger, delivered)
+    for seq in sorted(acknowledged):
+        ledger.acknowledge(seq)
+    before = consumer_state.snapshot(ledger)
+
+    async def take() -> ConsumerState:
+        taking = asyncio.ensure_future(consumer_state.snapshot_in_slices(ledger, Slices()))
+        for operation, seq in operations:
+            await asyncio.sleep(0)  # a slice is copied
+            if operation == "deliver":
+                deliver(ledger, 1)
+            elif operation == "ack":
+                ledger.acknowledge(seq)
+            else:
+                ledger.renew(seq, 1_000 + seq)
+        return await taking
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consumer_state, "STEP_PENDING", 2)
+        patch.setattr(slices, "SLICE_SECONDS", -1.0)
+        state = asyncio.run(take())
+    assert (state.delivered_consumer, state.delivered_stream) == (delivered, delivered)
+    assert ledger.pending.keys() & before.pending.keys() <= state.pending.keys() <= before.pending.keys()
+    assert all(entry[0] == before.pending[seq][0] for seq, entry in state.pending.items())
+    oldest = min(state.pending, default=delivered + 1)
+    assert state.floor_stream == state.floor_consumer == oldest - 1
+
+
+async def test_a_snapshot_begins_again_with_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_state, "STEP_PENDING", 2)
+    monkeypatch.setattr(slices, "SLICE_SECONDS", -1.0)
+    ledger = Ledger({})
+    deliver(ledger, 10)
+    taking = asyncio.ensure_future(consumer_state.snapshot_in_slices(ledger, Slices()))
+    await asyncio.sleep(0)
+    ledger.start(20)
+    assert await taking == ConsumerState(0, 20, 0, 20)
+
+
+def deliver(ledger: Ledger, messages: int) -> None:
+    for _ in range(messages):
+        ledger.delivered_consumer += 1
+        ledger.delivered_stream += 1
+        ledger.pending[ledger.delivered_stream] = (ledger.delivered_consumer, ledger.delivered_stream)

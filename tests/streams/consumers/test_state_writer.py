@@ -56,6 +56,32 @@ async def test_what_changed_during_a_write_is_written_when_it_is_flushed_or_clos
     assert consumer_state.read(path) == ConsumerState(3)
 
 
+async def test_a_long_state_is_put_together_before_it_is_written(tmp_path: Path) -> None:
+    """And if the server stops meanwhile, the state of that moment is what counts."""
+    path, may_go_on = str(tmp_path / "state"), asyncio.Event()
+
+    async def put_together() -> ConsumerState:
+        await may_go_on.wait()
+        return ConsumerState(1)
+
+    writer = StateWriter(path, lambda: STATE, pytest.fail, sync=False, snapshot_slowly=put_together)
+    writer.changed()
+    flushing = asyncio.ensure_future(writer.flush())
+    await asyncio.sleep(0)
+    assert consumer_state.read(path) is None
+    may_go_on.set()
+    await flushing
+    assert consumer_state.read(path) == ConsumerState(1)
+    may_go_on.clear()
+    writer.changed()
+    flushing = asyncio.ensure_future(writer.flush())
+    await asyncio.sleep(0)
+    writer.close(keep=True)
+    may_go_on.set()
+    await flushing
+    assert consumer_state.read(path) == STATE
+
+
 async def test_a_late_write_never_gets_into_the_directory_of_a_new_consumer(tmp_path: Path) -> None:
     """A consumer is deleted and created again while a thread is writing the old one's state."""
     ours, retired = tmp_path / "C", tmp_path / ".deleted-C"

@@ -34,7 +34,7 @@ from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
 from headrace.streams.consumers.removed_messages import forget_removed, terminate_removed
 from headrace.streams.consumers.start import make_filter, set_start
-from headrace.streams.consumers.state import ConsumerState, snapshot
+from headrace.streams.consumers.state import ConsumerState, snapshot, snapshot_of_many
 from headrace.streams.consumers.state_writer import StateWriter
 from headrace.streams.slices import STEP_RECORDS
 
@@ -233,7 +233,14 @@ class Consumer:
             return None
         path = os.path.join(directory, consumer_store.STATE)
         sync = self.stream.jetstream.options.sync_interval == SYNC_ALWAYS
-        return StateWriter(path, lambda: snapshot(self.core.ledger), self.core.warn, sync=sync)
+        ledger = self.core.ledger
+        return StateWriter(
+            path,
+            lambda: snapshot(ledger),
+            self.core.warn,
+            sync=sync,
+            snapshot_slowly=lambda: snapshot_of_many(ledger, self.core.slices),
+        )
 
     @property
     def directory(self) -> str | None:

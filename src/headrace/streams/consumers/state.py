@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -23,9 +24,13 @@ import msgspec
 
 from headrace.streams import files
 from headrace.streams.consumers.ledger import Ledger
+from headrace.streams.slices import Slices, steps_of
 
 MAGIC = b"HRCS1\n"
 CHECK_BYTES = 4
+MANY_PENDING = 20_000
+STEP_PENDING = 5_000
+"""Pending messages that are copied in one step; about half a millisecond."""
 
 
 @dataclass
@@ -38,7 +43,7 @@ class ConsumerState:
     redelivered: dict[int, int] = field(default_factory=dict)
 
 
-def snapshot(ledger: Ledger) -> ConsumerState:
+def snapshot(ledger: Ledger, *, with_pending: bool = True) -> ConsumerState:
     """A copy that another thread may read."""
     floor_consumer, floor_stream = ledger.floor
     return ConsumerState(
@@ -46,9 +51,42 @@ def snapshot(ledger: Ledger) -> ConsumerState:
         ledger.delivered_stream,
         floor_consumer,
         floor_stream,
-        dict(ledger.pending),
+        dict(ledger.pending) if with_pending else {},
         dict(ledger.redelivered),
     )
+
+
+def snapshot_of_many(ledger: Ledger, slices: Slices) -> Awaitable[ConsumerState] | None:
+    """A snapshot that takes too long for one turn of the event loop; None if one turn is enough."""
+    return snapshot_in_slices(ledger, slices) if len(ledger.pending) > MANY_PENDING else None
+
+
+async def snapshot_in_slices(ledger: Ledger, slices: Slices) -> ConsumerState:
+    """The same for very many pending messages, some in each turn.
+
+    What is delivered meanwhile is not in it, as if it happened later. What is acknowledged meanwhile may be
+    in it or not; either way it was delivered.
+    """
+    while True:
+        starts, seqs = ledger.starts, list(ledger.pending)
+        state = snapshot(ledger, with_pending=False)
+        await slices.run(steps_of(_copy_pending(ledger, seqs, state)))
+        if ledger.starts == starts:  # otherwise the parts do not belong together
+            return state
+
+
+def _copy_pending(ledger: Ledger, seqs: list[int], state: ConsumerState) -> Iterator[None]:
+    pending, copied = ledger.pending, state.pending
+    first = oldest = state.delivered_stream + 1
+    for start in range(0, len(seqs), STEP_PENDING):
+        yield
+        some = seqs[start : start + STEP_PENDING]
+        left = [seq for seq in some if seq in pending]
+        copied.update(zip(left, map(pending.__getitem__, left), strict=True))
+        first, oldest = min(first, min(some)), min(oldest, min(left, default=oldest))
+    if oldest != first:  # which was acknowledged meanwhile: the floor is right before the oldest that is left
+        floor_consumer = copied[oldest][0] - 1 if oldest in copied else state.delivered_consumer
+        state.floor_consumer, state.floor_stream = floor_consumer, oldest - 1
 
 
 def restore(ledger: Ledger, state: ConsumerState) -> None:

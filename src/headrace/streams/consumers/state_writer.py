@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.state import ConsumerState
@@ -27,13 +27,23 @@ WAITING_SHARE = 2
 
 
 class StateWriter:
-    """`snapshot` returns the state to write; with `sync` each write waits for the disk."""
+    """`snapshot` returns the state to write; with `sync` each write waits for the disk.
+
+    `snapshot_slowly` returns None, or an awaitable for a state that is too long to be copied in one turn.
+    """
 
     def __init__(
-        self, path: str, snapshot: Callable[[], ConsumerState], warn: Callable[[str], None], *, sync: bool
+        self,
+        path: str,
+        snapshot: Callable[[], ConsumerState],
+        warn: Callable[[str], None],
+        *,
+        sync: bool,
+        snapshot_slowly: Callable[[], Awaitable[ConsumerState] | None] = lambda: None,
     ) -> None:
         self._path = path
         self._snapshot = snapshot
+        self._snapshot_slowly = snapshot_slowly
         self._warn = warn
         self._sync = sync
         self._timer: asyncio.TimerHandle | None = None
@@ -56,10 +66,19 @@ class StateWriter:
     def _begin(self) -> None:
         self._timer = None
         self._is_dirty = False
-        loop, started = asyncio.get_running_loop(), time.monotonic()
-        future = loop.run_in_executor(None, self._write, self._snapshot(), started)
+        future: asyncio.Future[float | OSError]
+        slowly, started = self._snapshot_slowly(), time.monotonic()
+        if slowly is None:
+            loop = asyncio.get_running_loop()
+            future = loop.run_in_executor(None, self._write, self._snapshot(), started)
+        else:
+            future = asyncio.ensure_future(self._write_slowly(slowly, started))
         future.add_done_callback(self._end)
         self._under_way = future
+
+    async def _write_slowly(self, slowly: Awaitable[ConsumerState], started: float) -> float | OSError:
+        state = await slowly
+        return await asyncio.get_running_loop().run_in_executor(None, self._write, state, started)
 
     def _write(self, state: ConsumerState, started: float) -> float | OSError:
         """Returns how long to pause after it, or why it failed."""
