@@ -34,7 +34,7 @@ Statements = dict[str, dict[int, bool]]
 
 def counts_of_lines() -> dict[Path, dict[int, int]]:
     """By C file and line, how often it ran. Lines without code are absent."""
-    notes = sorted(str(path) for path in BUILD.rglob("*.gcno"))
+    notes = sorted(str(path) for path in BUILD.glob(f"temp.*-{sys.implementation.cache_tag}/**/*.gcno"))
     if not notes:
         raise SystemExit(f"{BUILD.relative_to(ROOT)} has no counts: make test-debug or make coverage first")
     command = ["gcov", "--json-format", "--stdout", *notes]
