@@ -99,7 +99,7 @@ def main() -> int:
     total = sum(map(len, statements.values()))
     percentage = 100 * ran / total
     print(f"Cython: {percentage:.1f} % of {total} lines ran (floor: {arguments.floor:g} %)")
-    return percentage < arguments.floor
+    return 1 if percentage < arguments.floor else 0
 
 
 if __name__ == "__main__":
