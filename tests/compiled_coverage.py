@@ -34,7 +34,7 @@ Statements = dict[str, dict[int, bool]]
 
 def counts_of_lines() -> dict[Path, dict[int, int]]:
     """By C file and line, how often it ran. Lines without code are absent."""
-    notes = sorted(str(path) for path in BUILD.rglob("*.gcno"))
+    notes = sorted(str(path) for path in BUILD.glob(f"temp.*-{sys.implementation.cache_tag}/**/*.gcno"))
     if not notes:
         raise SystemExit(f"{BUILD.relative_to(ROOT)} has no counts: make test-debug or make coverage first")
     command = ["gcov", "--json-format", "--stdout", *notes]
@@ -99,7 +99,7 @@ def main() -> int:
     total = sum(map(len, statements.values()))
     percentage = 100 * ran / total
     print(f"Cython: {percentage:.1f} % of {total} lines ran (floor: {arguments.floor:g} %)")
-    return percentage < arguments.floor
+    return 1 if percentage < arguments.floor else 0
 
 
 if __name__ == "__main__":

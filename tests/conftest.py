@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import sanitizers
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+
+# On a busy machine everything is slow, also to generate.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 SPARK = ("tests/spark/", "tests/bench/test_report.py")
 """What uses the one Spark session of its process."""
@@ -60,13 +65,13 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of this process: starting it takes longer than all that the tests do with it."""
     from headrace.spark.session import spark_session
 
-    settings = {
+    chosen = {
         "spark.sql.shuffle.partitions": "1",
         # It is a server of Spark Connect as well, on a port of its own: see tests/spark/test_connect.py.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
     }
-    session = spark_session("headrace tests", master="local[2]", settings=settings)
+    session = spark_session("headrace tests", master="local[2]", settings=chosen)
     yield session
     session.stop()

@@ -84,7 +84,7 @@ def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()
             port = _wait_until_ready(process, log_file)
             yield Server(kind, HOST, port, process, log_file)
         finally:
-            _stop(process)
+            stop(process)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> int:
@@ -104,7 +104,8 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> int:
     )
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End it as a user would: `make coverage` counts only what a process did that was not killed."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import stop
+
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 20.0
 COMMAND = [sys.executable, "-m", "headrace.cli.nats_server", "-a", HOST]
@@ -70,8 +72,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
 
     yield launch_one
     for one in started:
-        one.process.kill()
-        one.process.wait()
+        stop(one.process)
 
 
 def talk(port: int, data: bytes = b"PING\r\n", until: bytes = b"PONG\r\n") -> bytes:

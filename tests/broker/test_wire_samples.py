@@ -50,7 +50,8 @@ class Conversation:
             self.ended = True
         except TimeoutError:
             pass
-        return INFO.sub(b"", received)
+        # The server measures its round trip with a PING of its own if all this takes a second.
+        return INFO.sub(b"", received).replace(PING, b"")
 
 
 async def begin(port: int, sample: Sample) -> Conversation:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.servers import stop
+
 COMMAND = [sys.executable, "-m", "headrace"]
 SECONDS = 30.0
 
@@ -102,13 +104,11 @@ class Background:
 
 @contextmanager
 def started(*arguments: str, ready: str, **variables: str) -> Iterator[Background]:
-    """A command in the background that has said `ready`; it is killed at the end if it still runs."""
+    """A command in the background that has said `ready`; it is stopped at the end if it still runs."""
     with TemporaryDirectory(prefix="headrace-cli-") as directory:
         background = Background(Path(directory), arguments, variables)
         try:
             background.wait_for(ready)
             yield background
         finally:
-            if background.process.poll() is None:
-                background.process.kill()
-            background.process.wait()
+            stop(background.process)
