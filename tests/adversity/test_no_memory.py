@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.adversity.recorder import Connection
+from tests.sanitizers import ARE_AT_WORK
 from tests.servers import Server
 from tests.streams.peers import jetstream_server
 
@@ -25,6 +26,7 @@ def limit_memory(server: Server, spare: int) -> None:
     resource.prlimit(server.process.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
 
+@pytest.mark.skipif(ARE_AT_WORK, reason="the sanitizers map terabytes, and have an allocator of their own")
 @pytest.mark.parametrize("plain", [True, False], ids=["engine", "python"])
 def test_publishers_get_an_error_when_memory_is_used_up(tmp_path: Path, plain: bool) -> None:
     with (

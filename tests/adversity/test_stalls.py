@@ -19,6 +19,9 @@ from benchmarks.stalls.asker import Asker
 from benchmarks.stalls.meter import Meter
 from benchmarks.stalls.operations import OPERATIONS, Ports
 from headrace.bench.wire import open_connections
+from tests.sanitizers import ARE_AT_WORK
+
+pytestmark = pytest.mark.skipif(ARE_AT_WORK, reason="code with sanitizers takes several times the CPU time")
 
 MESSAGES = 20_000
 MOST_SECONDS = 0.010

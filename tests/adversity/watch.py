@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.adversity.recorder import Connection
+from tests.sanitizers import ARE_AT_WORK
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -19,7 +20,12 @@ PING_PAUSE_SECONDS = 0.005
 
 
 def memory(pid: int, field: str = "VmRSS") -> int:
-    """Bytes of memory: VmRSS now, VmHWM at most; VmSize and VmPeak of address space."""
+    """Bytes of memory: VmRSS now, VmHWM at most; VmSize and VmPeak of address space.
+
+    Always the same under the sanitizers, whose own memory hides what the server takes.
+    """
+    if ARE_AT_WORK:
+        return 1
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * KIB

@@ -147,10 +147,9 @@ def merge(name: str) -> int:
             "-merge=1",
             f"-max_len={LONGEST.get(name, 400)}",
         ]
-        result = subprocess.run(
-            [*drive, directory, *found], env=environment(plain=False), cwd=ROOT, check=False
-        )
-        if result.returncode == 0:
+        variables = environment(plain=name in PURE_PYTHON)
+        result = subprocess.run([*drive, directory, *found], env=variables, cwd=ROOT, check=False)
+        if result.returncode == 0 and os.listdir(directory):
             shutil.rmtree(CORPUS / name)
             shutil.copytree(directory, CORPUS / name)
     return result.returncode

@@ -73,5 +73,7 @@ def prefix_of(arguments: list[str]) -> str:
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    atheris.Setup([sys.argv[0], *arguments], reporting(load(name), prefix_of(arguments)))
+    # To merge, libFuzzer starts itself again, with a shell.
+    itself = f"{sys.executable} -m tests.fuzz.drive {name}"
+    atheris.Setup([itself, *arguments], reporting(load(name), prefix_of(arguments)))
     atheris.Fuzz()

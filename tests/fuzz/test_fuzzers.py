@@ -4,6 +4,7 @@ for long.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,16 @@ def test_corpora_are_small() -> None:
     }
     assert min(sizes.values()) > 0
     assert sum(sizes.values()) < 500_000
+
+
+@pytest.mark.timeout(SECONDS)
+def test_merging_keeps_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "configuration"  # which needs no special build
+    corpus = shutil.copytree(fuzz.CORPUS / name, tmp_path / "corpus" / name)
+    before = len(list(corpus.iterdir()))
+    for number in range(5):
+        (corpus / f"again-{number}").write_bytes(b"\0port: 4222")
+    monkeypatch.setattr(fuzz, "CORPUS", tmp_path / "corpus")
+    monkeypatch.setattr(fuzz, "BUILT", tmp_path / "built")
+    assert fuzz.merge(name) == 0
+    assert 0 < len(list(corpus.iterdir())) <= before + 1

@@ -1,7 +1,9 @@
 """The subjects of all streams: finds overlaps without comparing every subject with every other.
 
 A tree of tokens; wildcards are tokens like others. To find what overlaps a subject, follow its tokens: a
-literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search.
+literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search. To
+find what matches all that a subject does is the same, but a wildcard leads to wildcards only. A subject with
+an empty token is not valid and matches nothing, so it is left out.
 Subjects that are crafted to be slow (many wildcards, few overlaps) would still stall the server, so a search
 gives up after some steps; a configuration that needs more is refused.
 """
@@ -14,6 +16,7 @@ from headrace.streams.errors import api_error
 
 STEPS = 1_000_000
 END = ""  # the key for subjects that end at a node; no token is empty
+STARRED = "*\n"  # for words such as `*a`; no valid one contains a line break
 
 
 class SubjectTree:
@@ -24,8 +27,10 @@ class SubjectTree:
         self._steps = steps
 
     def add(self, subject: str, owner: str) -> None:
-        node = self._root
-        for token in subject.split("."):
+        node, tokens = self._root, subject.split(".")
+        if END in tokens:
+            return
+        for token in tokens:
             node = node.setdefault(token, {})
         node.setdefault(END, set()).add(owner)
 
@@ -33,7 +38,7 @@ class SubjectTree:
         path: list[tuple[dict[str, Any], str]] = []
         node = self._root
         for token in subject.split("."):
-            if token not in node:
+            if token not in node or token == END:
                 return
             path.append((node, token))
             node = node[token]
@@ -52,10 +57,7 @@ class SubjectTree:
         to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
         while to_visit:
             node, depth = to_visit.pop()
-            if self._steps is not None:
-                self._steps -= 1
-                if self._steps < 0:
-                    raise api_error("stream_invalid_config", err="too many subjects with wildcards")
+            self._count_step()
             if depth == len(tokens):
                 if any(owner != but for owner in node.get(END, ())):
                     return True
@@ -73,6 +75,12 @@ class SubjectTree:
                 to_visit += [(node[key], depth + 1) for key in (token, "*") if key in node]
         return False
 
+    def _count_step(self) -> None:
+        if self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0:
+                raise api_error("stream_invalid_config", err="too many subjects with wildcards")
+
 
 def _has_owner(node: dict[str, Any], but: str) -> bool:
     """Whether an owner other than `but` has a subject below the node."""
@@ -83,3 +91,31 @@ def _has_owner(node: dict[str, Any], but: str) -> bool:
             return True
         to_visit += [grandchild for key, grandchild in child.items() if key != END]
     return False
+
+
+class FilterTree(SubjectTree):
+    """The same to find which of many filters matches all that another one does, as `grammar.is_subset` has
+    it: there a word that begins with `*` matches as `*` does, but does not match `*`.
+    """
+
+    def add(self, subject: str, owner: str) -> None:
+        tokens = subject.split(".")
+        super().add(".".join(STARRED if token[:1] == "*" != token else token for token in tokens), owner)
+
+    def covers(self, subject: str, *, but: str) -> bool:
+        """Whether a filter of somebody else than `but` matches all that this one does. May raise ApiError."""
+        tokens = subject.split(".")
+        to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
+        while to_visit:
+            node, depth = to_visit.pop()
+            self._count_step()
+            if depth == len(tokens):
+                if any(owner != but for owner in node.get(END, ())):
+                    return True
+                continue
+            if ">" in node and _has_owner({">": node[">"]}, but):
+                return True
+            token = tokens[depth]
+            matching = {"*": ("*",), ">": ()}.get(token, (token, "*", STARRED))
+            to_visit += [(node[key], depth + 1) for key in matching if key in node]
+        return False

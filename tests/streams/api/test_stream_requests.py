@@ -36,6 +36,8 @@ REQUESTS: list[tuple[str, Body]] = [
     ("STREAM.UPDATE.A", {"name": "B"}),
     ("STREAM.CREATE.A", {"name": "B"}),
     ("STREAM.CREATE.A", ""),
+    ("STREAM.CREATE.C", {"name": "C", "subjects": ["c..x", "c"]}),
+    ("STREAM.CREATE.C", {"name": "C", "subjects": ["c", "c..x"]}),
     ("STREAM.MSG.GET.A", ""),
     ("STREAM.MSG.GET.A", {"seq": 1}),
     ("STREAM.MSG.GET.none", {"seq": 1}),

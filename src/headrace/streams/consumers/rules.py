@@ -15,7 +15,8 @@ from headrace.config.durations import format_duration
 from headrace.streams.config import ConsumerConfig, StreamConfig
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import parse_time
-from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject, overlap
+from headrace.streams.subject_tree import STEPS, FilterTree, SubjectTree
+from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -267,11 +268,13 @@ def _check_filters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise api_error("consumer_empty_filter")
     filters = filters_of(config)
+    tree = FilterTree(steps=STEPS)
+    for index, subject in enumerate(filters):
+        tree.add(subject, str(index))
     for index, subject in enumerate(filters):
         if not is_valid_subject(subject):
             raise _invalid("invalid subject")
-        others = filters[:index] + filters[index + 1 :]
-        if any(is_subset(subject, other) for other in others):
+        if tree.covers(subject, but=str(index)):
             raise api_error("consumer_overlapping_subject_filters")
 
 
@@ -383,7 +386,10 @@ def check_partition(config: ConsumerConfig, others: Iterable[ConsumerConfig]) ->
     wanted = filters_of(config)
     if not wanted:
         return
+    tree = SubjectTree(steps=STEPS)
+    for subject in wanted:
+        tree.add(subject, "wanted")
     for other in others:
         taken = filters_of(other)
-        if not taken or any(overlap(mine, theirs) for mine in wanted for theirs in taken):
+        if not taken or any(map(tree.overlaps, taken)):
             raise api_error("consumer_wq_consumer_not_unique")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.streams.config import StreamConfig, StreamSource, SubjectTransform
 from headrace.streams.errors import ApiError, api_error
+from headrace.streams.subject_tree import STEPS, FilterTree, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import TransformError, check_mapping
 
@@ -33,11 +34,13 @@ def check_mirror(config: StreamConfig, neighbours: Neighbours, pedantic: bool) -
             raise api_error(error)
     if config.subject_delete_marker_ttl > 0:
         raise api_error("stream_invalid_config", err="subject delete markers forbidden on mirrors")
-    for transform in mirror.subject_transforms:
+    tree = SubjectTree(steps=STEPS)
+    for place, transform in enumerate(mirror.subject_transforms):
+        tree.add(transform.src, str(place))
+    for place, transform in enumerate(mirror.subject_transforms):
         check_source_transform(transform, "mirror")
-        for other in mirror.subject_transforms:
-            if other is not transform and grammar.overlap(transform.src, other.src):
-                raise api_error("mirror_overlapping_subject_filters")
+        if tree.overlaps(transform.src, but=str(place)):
+            raise api_error("mirror_overlapping_subject_filters")
     if mirror.external is None:
         check_origin(config, mirror, neighbours, pedantic)
 
@@ -84,12 +87,13 @@ def check_sources(config: StreamConfig, neighbours: Neighbours) -> None:
 def check_source_filters(source: StreamSource) -> None:
     if source.filter_subject and source.subject_transforms:
         raise api_error("source_multiple_filters_not_allowed")
-    for transform in source.subject_transforms:
+    tree = FilterTree(steps=STEPS)
+    for place, transform in enumerate(source.subject_transforms):
         check_source_transform(transform, "source")
-    for transform in source.subject_transforms:
-        for other in source.subject_transforms:
-            if other is not transform and grammar.is_subset(transform.src, other.src):
-                raise api_error("source_overlapping_subject_filters")
+        tree.add(transform.src, str(place))
+    for place, transform in enumerate(source.subject_transforms):
+        if tree.covers(transform.src, but=str(place)):
+            raise api_error("source_overlapping_subject_filters")
 
 
 def check_source_transform(transform: SubjectTransform, kind: str) -> None:
