@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Shared by the tests of several rooms."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import sanitizers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# A busy machine is not a failure: no example may be refused for the time that it takes.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: else one of two processes has nothing to do at the end."""
+    """The longest tests come first: otherwise one of two processes has nothing to do at the end."""
     items.sort(key=lambda item: not {"spark", "demo"} & set(item.path.parts))
 
 
