@@ -61,8 +61,8 @@ def test_nothing_is_acknowledged_once_fsync_fails(tmp_path: Path, failing_fsync:
         failing_fsync.touch()
         record.publish(server.port, count=100)
         assert len(record.acknowledged) == 1000, "an acknowledgement without a sync"
-        assert len(record.errors) == 100, "publishers are told"
-        # Nor does it go on as if nothing had happened: a retried fsync can lie.
+        assert len(record.errors) == 100, "publishers get errors"
+        # Nor does it continue as if nothing had happened: a retried fsync can lie.
         failing_fsync.unlink()
         record.publish(server.port, count=10)
         assert len(record.acknowledged) == 1000

@@ -1,4 +1,4 @@
-"""Publishing columns: every row becomes a message, every acknowledgement counts, every refusal is told."""
+"""Publishing columns: every row becomes a message, acknowledgements count, refusals are reported."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def test_the_table_has_medians_with_their_spread_beside_parquet() -> None:
     assert len(lines) == 2 + len(LINES)
     assert "1.00 M/s (0.50 to 2.00)" in lines[2]
     assert lines[0].endswith(PARQUET)
-    beside = [line for line in lines if line.endswith("1.00 k/s (0.50 to 2.00)")]
-    assert len(beside) == sum(line.with_parquet for line in LINES)
+    compared = [line for line in lines if line.endswith("1.00 k/s (0.50 to 2.00)")]
+    assert len(compared) == sum(line.with_parquet for line in LINES)
 
 
 def test_what_is_aimed_at_is_judged() -> None:

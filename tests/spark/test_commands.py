@@ -114,7 +114,7 @@ def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: 
     assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 3
 
 
-# What is wrong is told in one line, before Spark is started
+# Errors are printed in one line, before Spark is started
 
 
 def test_an_unreachable_server_is_told() -> None:

@@ -25,7 +25,7 @@ def open_table(spark: SparkSession, directory: Path, compact_after: int) -> Tabl
 
 
 def write(spark: SparkSession, directory: Path, batches: list[str], compact_after: int = NEVER) -> None:
-    """Each batch is the text of a query; the numbers of batches go on from file to file."""
+    """Each batch is the text of a query; the numbers of batches continue from file to file."""
     table = open_table(spark, directory, compact_after)
     for number, batch in enumerate(batches):
         table.write_batch(spark.sql(batch), number)

@@ -66,7 +66,7 @@ def test_a_stream_is_a_partitioned_table_that_any_reader_can_read(on: Nats, land
         f"date={first['timestamp']:%Y-%m-%d}"
     ]
     assert on.spark.read.parquet(str(directory)).count() == 3
-    # Started again, it goes on; a batch that Spark did not record is written again, and is there once.
+    # Restarted, it resumes; a batch that Spark did not record is written again, and is not duplicated.
     on.broker.publish(f"{stream}.a", list("de"))
     land(stream)
     commits = directory / "_headrace" / "checkpoint" / "commits"

@@ -1,4 +1,4 @@
-"""Pipeline files: what is wrong is told with its line. No Spark and no server."""
+"""Pipeline files: errors are reported with their line. No Spark and no server."""
 
 from __future__ import annotations
 

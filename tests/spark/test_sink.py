@@ -94,7 +94,7 @@ def test_a_stream_is_copied_with_ids_of_query_batch_partition_and_row(on: Nats) 
     assert {message.headers["Kind"] for message in found} == {"letter"}
     ids = sorted(message.headers["Nats-Msg-Id"].split(":") for message in found)
     assert len({parts[0] for parts in ids}) == 1
-    assert re.fullmatch(r"[0-9a-f-]{36}", ids[0][0]), "the id of the query, as it stands in the checkpoint"
+    assert re.fullmatch(r"[0-9a-f-]{36}", ids[0][0]), "the id of the query, as in the checkpoint"
     assert [parts[1:] for parts in ids] == [
         ["0", "0", "0"],
         ["0", "0", "1"],

@@ -269,7 +269,7 @@ def test_a_stream_that_was_created_anew_fails_the_query_or_is_read_from_its_star
 
 
 def test_a_batch_that_is_repeated_goes_on_without_a_stream_that_may_be_lost(broker: Broker, ask: Ask) -> None:
-    """The checkpoint asks for messages 1 to 4, but whoever made the stream anew stored only two."""
+    """The checkpoint asks for messages 1 to 4, but the re-created stream has only two."""
     stream = broker.make_stream()
     broker.publish(f"{stream}.a", list("abcd"))
     end = ask(stream, startingOffsets="earliest").latestOffset({}, ReadAllAvailable())
