@@ -256,7 +256,7 @@ def test_a_latency_run_without_slices_has_no_figure_and_is_named(content: Conten
     assert any(line.startswith("1 run without a figure") for line in comparison(content))
 
 
-def test_the_seeds_stand_beside_the_same_work(content: Content) -> None:
+def test_the_seeds_are_compared_with_the_same_work(content: Content) -> None:
     best = {(seed.system, seed.pubs, seed.subs): seed.rate for seed in content.seeds}
     assert best == {
         ("rnats", 1, 10): 2_820_266,
@@ -264,7 +264,9 @@ def test_the_seeds_stand_beside_the_same_work(content: Content) -> None:
         ("beaver", 10, 100): 988_911,
         ("beaver", 10, 1000): 424_945,
     }
-    ratios = {item.server_name: (item.system, item.median, item.ratio) for item in content.beside_seeds}
+    ratios = {
+        item.server_name: (item.system, item.median, item.ratio) for item in content.compared_with_seeds
+    }
     assert ratios == {
         "headrace": ("rnats", 10_000_000, 10_000_000 / 2_820_266),
         "nats-server": ("rnats", 3_500_000, 3_500_000 / 2_820_266),

@@ -189,7 +189,7 @@ def test_several_processes(url: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ["rnats-1x10", "rnats-10x10", "beaver-100", "beaver-1000"])
-def test_presets_stand_beside_their_figures(url: str, preset: str) -> None:
+def test_presets_are_compared_with_their_figures(url: str, preset: str) -> None:
     result = run("bench", "-s", url, "--preset", preset, "-n", "100")
     assert result.code == 0, result.errors
     assert re.search(rf"^Preset {preset}, sent and received per second", result.text, re.MULTILINE)

@@ -30,7 +30,7 @@ def results(read: float, nats_py: float, written: float, others: float) -> Resul
     return result
 
 
-def test_the_table_has_medians_with_their_spread_beside_parquet() -> None:
+def test_the_table_has_medians_with_their_spread_compared_with_parquet() -> None:
     lines = as_text(results(1e6, 1e4, 3e5, 0.0), SERVERS).splitlines()
     assert len(lines) == 2 + len(LINES)
     assert "1.00 M/s (0.50 to 2.00)" in lines[2]

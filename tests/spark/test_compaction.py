@@ -97,7 +97,7 @@ def test_files_whose_types_conflict_stay(
     assert (data_files(tmp_path), contents(tmp_path)) == (files, before)
 
 
-def test_the_query_goes_on_beside_files_that_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_query_continues_with_files_that_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
     batches = [
         "SELECT 1 id, 1 v",
         "SELECT 2 id, 'x' v",
