@@ -92,7 +92,7 @@ def small_disk(directory: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
-def test_a_full_disk_is_told_to_publishers_and_recovered_from(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_to_publishers_and_recovered_from(tmp_path: Path) -> None:
     record = Record()
     with (
         small_disk(tmp_path / "disk", "24m") as disk,

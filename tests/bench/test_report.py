@@ -519,7 +519,7 @@ def test_runs_without_any_client_are_told(spark: SparkSession, tmp_path: Path) -
         compute_report(spark, find_runs(tmp_path))
 
 
-def test_a_place_that_cannot_be_written_is_told(content: Content, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(content: Content, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BenchError, match="cannot write the report"):
         write_report(content, tmp_path / "file")

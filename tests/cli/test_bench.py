@@ -310,7 +310,7 @@ def test_a_csv_file_that_cannot_be_written_is_one_line(url: str, tmp_path: Path)
     assert_one_error_line(result, "cannot write", "Is a directory", code=1)
 
 
-def test_a_json_file_that_cannot_be_written_is_told_before_the_rounds(tmp_path: Path) -> None:
+def test_a_json_file_that_cannot_be_written_is_reported_before_the_rounds(tmp_path: Path) -> None:
     result = run("bench", "compare", "headrace", "--json", str(tmp_path / "no" / "file"))
     assert_one_error_line(result, "cannot write", "No such file or directory", code=1)
 

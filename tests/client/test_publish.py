@@ -39,7 +39,7 @@ def test_a_subject_per_row(client: Client, streams: Streams) -> None:
     assert table["data"].to_pylist() == [b"", b"", b"\r\n", b"x"]
 
 
-def test_a_publisher_goes_on_after_a_flush(client: Client, streams: Streams) -> None:
+def test_a_publisher_continues_after_a_flush(client: Client, streams: Streams) -> None:
     name = streams.create()
     publisher = client.publisher()
     assert publisher.flush() == Report(0, 0)

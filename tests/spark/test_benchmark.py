@@ -77,6 +77,6 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
         main(arguments)
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_is_not_there_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--servers=no-such-server"]) == 1
     assert capsys.readouterr().err.count("\n") == 1

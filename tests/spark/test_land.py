@@ -137,7 +137,7 @@ def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None
         Table(on.spark, str(on.directory / "full"), origin="the stream A")
 
 
-def test_a_directory_that_cannot_be_written_is_told(on: Nats) -> None:
+def test_a_directory_that_cannot_be_written_is_reported(on: Nats) -> None:
     (on.directory / "letter").write_text("dear")
     with pytest.raises(SparkError, match=r"cannot write to the directory .*letter/table: ") as raised:
         Table(on.spark, str(on.directory / "letter" / "table"), origin="the stream A")

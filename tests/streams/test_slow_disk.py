@@ -59,7 +59,7 @@ def expecting(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("frame", [plain, expecting])
-def test_publishers_wait_for_a_disk_that_stands_still(
+def test_publishers_wait_for_a_disk_that_hangs(
     frame: Callable[[int], bytes],
     library: Path,
     tmp_path: Path,
