@@ -196,7 +196,7 @@ class ServerConnection:
             raise ConnectionEnded(str(error)) from None
 
     def handle(self, event: Event) -> None:
-        """Answer pings, and note errors. A message that nobody waits for is dropped."""
+        """Answer a ping, learn from INFO, raise an error. A message that nobody waits for is dropped."""
         if event.kind == "PING":
             self.send(b"PONG\r\n")
         elif event.kind == "INFO":
