@@ -35,14 +35,14 @@ $(READY): pyproject.toml setup.py constraints.txt $(ENGINE)
 	@$(BIN)/python -m pip install -q -e '.[dev]'
 	@touch $@
 
-# The engine again with bounds checks, asserts and counts of lines, beside the fast one.
+# A second build of the engine, with bounds checks, asserts and counts of lines.
 $(DEBUG)/.ready: $(READY) $(ENGINE) $(SOURCES)
 	@test build/base-debug -nt setup.py || rm -rf build/base-debug
 	@rm -rf $(DEBUG) build/base-debug/lib*
 	@HEADRACE_ENGINE_DEBUG=1 $(BIN)/python -m pip install -q --no-deps --target $(DEBUG) .
 	@touch $@
 
-# And again with AddressSanitizer and UndefinedBehaviorSanitizer; the rest of the package is beside it.
+# A third build, with AddressSanitizer and UndefinedBehaviorSanitizer, in a copy of the package.
 $(SANITIZED)/.ready: $(READY) $(ENGINE) $(SOURCES)
 	@rm -rf $(SANITIZED)
 	@HEADRACE_ENGINE_SANITIZE=1 $(BIN)/python -m pip install -q --no-deps --target $(SANITIZED) .
@@ -108,7 +108,7 @@ format: $(READY)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## headrace beside nats-server, alternating rounds, as ratios; then Spark
+bench: $(READY)  ## headrace compared with nats-server, alternating rounds, as ratios; then Spark
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.spark
 

@@ -1,8 +1,8 @@
-"""Headrace beside nats-server: `python -m benchmarks [--rounds 5] [--rows KEY,...] [--quick] [--long]
+"""Headrace compared with nats-server: `python -m benchmarks [--rounds 5] [--rows KEY,...] [--quick] [--long]
 [--server NAME=COMMAND]`.
 
-The rows are the suites full and streams (with --long: long) of `headrace bench compare`; here is only what
-they aim at.
+The rows are the suites full and streams (with --long: long) of `headrace bench compare`; this file has their
+targets.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     keys = [row.key for row in ROWS]
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Headrace beside nats-server, as ratios."
+        prog="python -m benchmarks", description="Headrace compared with nats-server, as ratios."
     )
     parser.add_argument(
         "--rounds",

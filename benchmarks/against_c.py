@@ -2,9 +2,9 @@
 
 The same runs from headrace, once with `plain.c` (raw sockets, a single epoll loop, it counts bytes and parses
 nothing) and once with our generator, in alternating rounds, both pinned to the same core, the server to
-another. If ours gets at least as many messages per second, a leaner generator would not have got more.
-The ratio is the median of the rounds' own ratios: two runs that follow each other meet the same neighbours.
-The CPU time per delivery is shown, too: on a machine that is not quiet it is the steadier figure.
+another. If ours gets at least as many messages per second, a leaner generator would not get more. The ratio
+is the median of the rounds' ratios, because consecutive runs have the same conditions. The CPU time per
+delivery is shown, too: on a busy machine it is the more stable figure.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SHAPES = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Our generator beside a plain C program.")
+    parser = argparse.ArgumentParser(description="Our generator compared with a plain C program.")
     parser.add_argument("--rounds", type=int, default=15, help="runs of each (15)")
     parser.add_argument("--messages", type=int, help="of each run (1,000,000)")
     options = parser.parse_args()
@@ -83,7 +83,7 @@ def show(name: str, program: Path, workload: PublishSubscribe, rounds: int) -> N
 
 
 def pin_server(process: Process) -> None:
-    """To the first core; both generators run on the last."""
+    """Pin it to the first core; both generators run on the last."""
     if process.pid is not None:
         os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
 

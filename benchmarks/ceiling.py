@@ -1,7 +1,7 @@
 """How much could the load generator carry if the server cost nothing? `python -m benchmarks.ceiling`
 
 A second process on another core plays the server: it writes prebuilt blocks of MSG frames as fast as the
-sockets take them, or reads PUB frames and only counts them. What the generator sustains then is its
+sockets accept them, or reads PUB frames and only counts them. What the generator sustains then is its
 ceiling; a benchmark row well below it was not limited by the generator.
 """
 
@@ -32,7 +32,7 @@ PUBLISHING = [
 
 
 def connected_pairs(count: int) -> tuple[list[socket.socket], list[socket.socket]]:
-    """Loopback TCP connections: our ends and the ends of the pretended server."""
+    """Loopback TCP connections: our ends and the ends of the simulated server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours, theirs = [], []
         for _ in range(count):
@@ -55,7 +55,7 @@ def in_other_process(work: Callable[[], None]) -> int:
 
 
 def answer_pings(connections: list[socket.socket]) -> None:
-    """The subscribers' closing PINGs come off the clock, some of them after the compiled loop has ended."""
+    """The subscribers' closing PINGs are not timed; some arrive after the compiled loop has ended."""
     with selectors.DefaultSelector() as selector:
         for connection in connections:
             selector.register(connection, selectors.EVENT_READ, connection)

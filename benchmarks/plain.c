@@ -1,7 +1,7 @@
 /* The plainest load generator that is still correct, to hold ours against: `plain PORT PUBS SUBS MESSAGES SIZE`.
  *
  * Raw sockets, one epoll loop, one thread. Publishers write blocks of about 64 KiB; subscribers read into one
- * buffer and count bytes, nothing more: all frames are alike, so so many bytes are so many messages. It does
+ * buffer and count bytes, nothing more: all frames have the same length, so bytes count messages. It does
  * not even look at them, except at the very end of each stream. Whoever must parse can only be slower.
  *
  * It prints the deliveries and the seconds from the first write to the last delivery.

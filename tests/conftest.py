@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Shared by the tests of several rooms."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
 
-# On a busy machine everything is slow, also to generate.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
-
 SPARK = ("tests/spark/", "tests/bench/test_report.py")
 """What uses the one Spark session of its process."""
 
+# A busy machine is not a failure: no example may be refused for the time that it takes.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first: otherwise one of two processes has nothing to do at the end."""
+    """The longest tests come first: otherwise one of two processes has nothing to do at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith((*SPARK, "tests/demo/")))
     for item in items:
         timeout = item.get_closest_marker("timeout")

@@ -1,7 +1,7 @@
 """Publish and subscribe in 50 lines: what a server must deliver, said as plainly as possible.
 
 A queue group picks one of its members; the model cannot know which. So `publish` answers what must happen and
-what may, and is told with `took` who got it.
+what may, and `took` informs it who got it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rooms import only downwards. These tests read every import of the package and hold it against tables.
+"""Rooms import only downwards. These tests read every import of the package and compare it with tables.
 
 The first table is the picture in ARCHITECTURE.md. `logs` and `errors` are leaves that everyone on the
 server's side may use; `server` and `runner` put the rooms together. Two more tables are about the rooms
@@ -49,7 +49,7 @@ def room_of(path: Path) -> str:
 
 
 def imported_rooms(source: str, *, compiled: bool = False) -> set[str]:
-    """The rooms of the package that a source imports, wherever in it the import stands."""
+    """The rooms of the package that a source imports, wherever the import is."""
     return set(_find_by_text(source) if compiled else _find_by_syntax(source)) - {""}
 
 

@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:
     assert lines(tmp_path / "log") == [f"[{os.getpid()}] [INF] still here"]
 
 
-def test_reopen_goes_on_in_a_new_file_after_a_move(tmp_path: Path) -> None:
+def test_reopen_continues_in_a_new_file_after_a_move(tmp_path: Path) -> None:
     logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
     logger.info("before")
     assert logger.flush()

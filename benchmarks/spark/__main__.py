@@ -1,9 +1,9 @@
-"""Streams into Spark and back, beside Parquet and beside a source built on nats-py.
+"""Streams into Spark and back, compared with Parquet and with a source built on nats-py.
 
 `python -m benchmarks.spark [--rounds 3] [--messages N] [--quick] [--servers A,B] [--master M] [--json FILE]`
 
-Both servers and one warm Spark session stay up for all rounds; each round does all the work at each place,
-in the order A B Parquet, then Parquet B A, and so on.
+Both servers and one warm Spark session stay up for all rounds; each round runs all tasks on each of them, in
+the order A B Parquet, then Parquet B A, and so on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.spark", description="Streams into Spark and back, beside Parquet."
+        prog="python -m benchmarks.spark", description="Streams into Spark and back, compared with Parquet."
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of all the work ({ROUNDS})")
     parser.add_argument("--messages", type=int, default=MESSAGES, help=f"of the stream ({MESSAGES:,})")

@@ -1,4 +1,4 @@
-"""The CPU time of this process and of all that come from it: Java, its Python workers, servers."""
+"""The CPU time of this process and of all its descendants: Java, its Python workers, servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def family_cpu_seconds() -> float:
-    """Also of those that have ended, as far as somebody of us waited for them."""
+    """Also of those that have ended, if one of these processes waited for them."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

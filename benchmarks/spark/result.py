@@ -1,4 +1,4 @@
-"""What came of the rounds: a table as the other benchmarks have it, and what headrace aims at."""
+"""The results of the rounds: a table like that of the other benchmarks, and the targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIT = "rows/s"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: what is done, whether a table does it as well, and the least that is aimed at."""
+    """A row of the table: the task, whether it also runs on Parquet, and the target."""
 
     key: str
     name: str
@@ -42,7 +42,7 @@ TIMES_NATS_PY = 5
 
 @dataclass
 class Result:
-    """The rates of all rounds, by line and place; and how many cores others kept busy, by round."""
+    """The rates of all rounds, by row and place; and how many cores other processes kept busy, by round."""
 
     rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     others: list[float] = field(default_factory=list)
@@ -77,7 +77,7 @@ def as_text(result: Result, servers: Sequence[str]) -> str:
 
 
 def verdicts(result: Result, servers: Sequence[str]) -> list[str]:
-    """One line for everything that headrace aims at, and one if the machine was not quiet."""
+    """One line per target, and one if the machine was busy."""
     lines = []
     if HEADRACE in servers:
         for line in (line for line in LINES if line.aim is not None):

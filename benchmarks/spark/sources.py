@@ -1,9 +1,8 @@
 """What the benchmark reads from: our data source and one built on nats-py, both with a clock inside the read.
 
 A job is more than its read: Spark asks Python processes for schemas and partitions, and plans, which takes as
-long for ten rows as for ten million. So every task notes when its read began and ended, in a file of its own.
-From the first beginning to the last end, while Spark takes the rows as fast as it can, is the time inside the
-read.
+long for ten rows as for ten million. So every task records when its read began and ended, in its own file.
+The time inside the read is from the first beginning to the last end.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def noted(directory: str) -> Iterator[None]:
 
 
 def seconds_inside(directory: str) -> float:
-    """Of the reads since this was last asked."""
+    """The time of the reads since the last call."""
     notes = list(Path(directory).iterdir())
     times = [tuple(map(int, note.read_text().split())) for note in notes]
     for note in notes:
@@ -70,7 +69,7 @@ class TimedSource(NatsDataSource):
 
 
 class NatsPyReader(DataSourceReader):
-    """What one writes first: nats-py, fetch, a tuple per message."""
+    """The obvious way to write it: nats-py, fetch, a tuple per message."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.url, self.stream, self.rows = options["servers"], options["stream"], int(options["rows"])

@@ -1,6 +1,6 @@
-"""What Spark is given to do with a stream, and the same with a Parquet table; each returns rows per second.
+"""The tasks on a stream, and the same on a Parquet table; each returns rows per second.
 
-`noop` is Spark's sink that throws rows away. Payloads have 128 bytes, messages no headers.
+`noop` is Spark's sink that drops rows. Payloads have 128 bytes, messages no headers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Place:
 
 
 def read(place: Place) -> float:
-    """The whole job: planning, tasks, all of it."""
+    """The whole job, including planning."""
     return _rate(place.rows, lambda: _to_noop(place.messages() if place.url else place.parquet()))
 
 
@@ -80,7 +80,7 @@ def land(place: Place) -> float:
 
 
 def write(place: Place) -> float:
-    """From the table into a stream, which acknowledges every message, and must have stored it then."""
+    """From the table into a stream, which acknowledges every message."""
     sink = place.parquet().select("data").write.format("nats").mode("append")
     sink = sink.options(servers=place.url, subject=f"{COPY}.a", stream=COPY)
     with Client.connect(place.url, request_timeout=30) as client:

@@ -1,13 +1,13 @@
 """How long does everybody else wait while one client asks for something big?
 
-An operation runs on a stream of many small messages, or with very many connections or subscriptions. Shown
-are, on Headrace, the longest turn of its event loop in CPU time, in which nobody else is served; and for any
-server what a bystander saw that pings it every few milliseconds from a process of its own: its longest wait,
-the 99th percentile, and how long the operation took. On a busy machine the waits are often the machine's. CPU
-time is not.
+An operation runs on a stream of many small messages, or with very many connections or subscriptions. For
+Headrace, the output has the longest turn of its event loop in CPU time, in which nobody else is served; for
+any server, the longest wait and the 99th percentile of a bystander that pings it every few milliseconds from
+another process, and how long the operation took. On a busy machine the waits are often caused by the machine;
+CPU time is not.
 
-What is above 10 ms is measured up to three times, as caches and interrupts come and go: every run is shown,
-and the best one counts.
+Turns above 10 ms are measured up to three times, because caches and interrupts vary: every run is shown, and
+the best one counts.
 
     python -m benchmarks.stalls [--server headrace] [--server nats-server] [--messages 1000000] [NAME ...]
 """
@@ -41,7 +41,7 @@ from headrace.client.addresses import Address
 
 MONITOR = re.compile(r"Starting http monitor on \[?([^\s\]]+)\]?:(\d+)")
 MOST_MILLISECONDS = 10.0
-"""Of CPU time, that a turn may take."""
+"""The CPU time that a turn may take."""
 RUNS = 3
 
 

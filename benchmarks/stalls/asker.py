@@ -39,9 +39,9 @@ class Asker:
         return answer
 
     def request(self, subject: bytes, body: bytes = b"", *, until: bytes = b"") -> bytes:
-        """The first answer's body; `until`: the first one whose headers contain this.
+        """The body of the first answer or, with `until`, of the first one whose headers contain it.
 
-        What a consumer delivers has a subject of its own, and is an answer, too.
+        Deliveries of a consumer have their own subjects, and count as answers, too.
         """
         inbox = b"_INBOX.stalls.%d" % next(self._numbers)
         self.connection.sendall(b"PUB %b %b %d\r\n%b\r\n" % (subject, inbox, len(body), body))
@@ -53,7 +53,7 @@ class Asker:
     def pipeline(
         self, requests: list[tuple[bytes, bytes]], is_last: Callable[[bytes], bool] = lambda headers: True
     ) -> None:
-        """All requests in one write; wait for the last answer to each, which its headers tell."""
+        """All requests in one write; wait for the last answer to each, which is known by its headers."""
         waiting, frames = set(), []
         for subject, body in requests:
             inbox = b"_INBOX.stalls.%d" % next(self._numbers)
@@ -109,7 +109,7 @@ def fill(asker: Asker, name: str, messages: int, *, ttl: str = "") -> None:
             else:
                 frames.append(b"PUB %b %d\r\n%b\r\n" % (subject, len(PAYLOAD), PAYLOAD))
         asker.connection.sendall(b"".join(frames))
-        if start % (5 * BLOCK_MESSAGES) == 0:  # nats-server drops what it cannot store in time
+        if start % (5 * BLOCK_MESSAGES) == 0:  # nats-server drops messages that it cannot store in time
             asker.ask(f"STREAM.INFO.{name}")
     deadline = time.monotonic() + REQUEST_SECONDS
     while asker.ask(f"STREAM.INFO.{name}")["state"]["last_seq"] < before + messages:

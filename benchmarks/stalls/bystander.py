@@ -1,4 +1,4 @@
-"""A bystander pings the server every few milliseconds, from a process of its own, and notes its waits."""
+"""A bystander pings the server every few milliseconds, from another process, and records its waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Wait = tuple[float, float, float]
 
 
 def stand_by(address: Address, pid: int, orders: Connection) -> None:
-    """Ping until told to end; then say how long each answer took, with when it was asked for."""
+    """Ping until stopped; then return when each ping was sent and how long its answer took."""
     waits: list[Wait] = []
     used = Path(f"/proc/{pid}/task/{pid}/schedstat")
     with socket.create_connection((address.host, address.port)) as connection:

@@ -1,4 +1,4 @@
-"""The longest turn of a server's event loop, in CPU time: what steps.c writes down, read from outside."""
+"""The longest turn of a server's event loop, in CPU time, as recorded by steps.c."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(folder: Path) -> Path:
 
 
 class Meter:
-    """Of one server, which has to be started within `preloaded`."""
+    """The meter of one server, which has to be started within `preloaded`."""
 
     def __init__(self, folder: Path) -> None:
         self._library = build(folder)
@@ -64,11 +64,11 @@ class Meter:
 
     @property
     def is_read(self) -> bool:
-        """Whether there is a server that writes; one that is linked statically does not."""
+        """Whether there is a server that reports; one that is linked statically does not."""
         return self._read()[2] > 0
 
     def begin(self) -> None:
-        """Forget all turns so far; a turn that is under way does not count."""
+        """Forget all turns so far; a turn in progress does not count."""
         epoch = self._read()[0] + 1
         self._shared[:8] = struct.pack("<Q", epoch)
         self._await(lambda fields: fields[1] == epoch)

@@ -79,7 +79,7 @@ _pipelined("purges", "$JS.API.STREAM.PURGE.S", lambda _: {"filter": "S.*.none"})
 
 @operation("long-request")
 def long_request(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """Fifty thousand fields that nobody knows, which is an error if the server is strict."""
+    """Fifty thousand unknown fields, which are an error if the server is strict."""
     create(asker, "S")
     yield
     asker.request(b"$JS.API.STREAM.INFO.S", b"{%b}" % b",".join([b'"unknow":1'] * 50_000))
@@ -87,7 +87,7 @@ def long_request(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
 
 @operation("consumer-updates")
 def consumer_updates(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """Every one has another filter, and stands in the middle of the stream."""
+    """Every one has another filter, and is in the middle of the stream."""
     stream(asker, messages)
     start = {"deliver_policy": "by_start_sequence", "opt_start_seq": messages // 2}
     consume(asker, "S", "one", filter_subject="S.*.7", **start)
@@ -110,7 +110,7 @@ def consumer_resets(asker: Asker, messages: int, ports: Ports) -> Iterator[None]
 
 @operation("limits-pending")
 def limits_pending(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """Messages go by a limit while very many await acknowledgements, a few at a time."""
+    """A limit removes messages, a few at a time, while very many wait for acknowledgements."""
     some = messages // 4
     create(asker, "S", max_msgs=some)
     fill(asker, "S", some)

@@ -129,7 +129,7 @@ _consumer("consumer-per-subject", filter_subject="S.>", deliver_policy="last_per
 
 @operation("consumer-no-match")
 def consumer_no_match(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """A filter that nothing matches but the last message: all others have to be passed over."""
+    """A filter that matches only the last message: all others have to be skipped."""
     _ready(asker, messages)
     asker.connection.sendall(b"PUB S.rare.one 0\r\n\r\n")
     consume(asker, "S", "one", filter_subject="S.rare.>")
@@ -155,7 +155,7 @@ def direct_no_match(asker: Asker, messages: int, ports: Ports) -> Iterator[None]
 
 @operation("direct-multi")
 def direct_multi(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """The last messages of 1000 subjects as of the middle of the stream."""
+    """The last messages of 1000 subjects, as of the middle of the stream."""
     _ready(asker, messages, allow_direct=True)
     yield
     request = {"multi_last": ["S.*.7"], "up_to_seq": messages // 2}
@@ -164,7 +164,7 @@ def direct_multi(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
 
 @operation("interest-delete")
 def interest_delete(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """One of two consumers goes, and what only it needed."""
+    """One of two consumers is deleted, and the messages that only it needed."""
     create(asker, "S", retention="interest")
     consume(asker, "S", "one", filter_subject="S.*.7")
     consume(asker, "S", "two")
@@ -252,7 +252,7 @@ def mirror(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
 
 @operation("source")
 def source(asker: Asker, messages: int, ports: Ports) -> Iterator[None]:
-    """With a filter that takes little of the origin."""
+    """With a filter that matches few messages of the origin."""
     _ready(asker, messages)
     yield
     sources = [{"name": "S", "filter_subject": "S.*.7"}]

@@ -1,4 +1,4 @@
-"""The table of operations. Each prepares what it needs and yields; others may wait for what follows."""
+"""The table of operations. Each prepares what it needs and yields; the operation itself follows."""
 
 from __future__ import annotations
 

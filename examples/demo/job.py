@@ -1,7 +1,8 @@
-"""The job from start to end: server, pipeline, feed; a kill and a restart in the middle; then all is settled.
+"""The job from start to end: server, pipeline, feed; a kill and a restart in the middle; then everything
+settles.
 
-One loop looks at everything four times a second and decides what comes next. Whatever happens, Ctrl-C
-included, nothing that was started here runs on.
+One loop looks at everything four times a second and decides what comes next. Whatever happens, including
+Ctrl-C, everything that was started here is stopped.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from headrace.client import Client
 LOOK_SECONDS = 0.25
 SAMPLE_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
-"""How long nothing may change, after the last order, before what is missing counts as lost."""
+"""How long nothing may change, after the last order, before missing orders count as lost."""
 
 PLAN = "plan.json"
-"""In the demo's directory; also the mark by which we know that the directory is ours."""
+"""In the demo's directory; it also marks the directory as ours."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Settings:
 
 @dataclass
 class Outcome:
-    """All that a run has shown. Moments are seconds since 1970."""
+    """The result of a run. Times are seconds since 1970."""
 
     plan: Plan
     samples: list[Sample] = field(default_factory=list)
@@ -79,7 +80,7 @@ class Outcome:
 
 
 def run(settings: Settings, screen: Screen) -> Outcome:
-    """Raises Failure if something does not even run; what does not add up is in the outcome."""
+    """Raises Failure if something does not run; differences are in the outcome."""
     _prepare(settings)
     file = copy_shop(settings.shop)
     with embedded_server(str(settings.streams)) as url, Client.connect(url, name="demo") as client:

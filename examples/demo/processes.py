@@ -32,7 +32,7 @@ class Failure(Exception):
 
 
 def copy_shop(directory: Path) -> Path:
-    """The shop's pipeline beside its data: paths in the file are relative to it."""
+    """The shop's pipeline next to its data: paths in the file are relative to it."""
     directory.mkdir(parents=True)
     for path in SHOP.iterdir():
         if path.suffix in (".yml", ".py"):
@@ -114,7 +114,8 @@ def _session(leader: int) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # pid (name) state parent group session ...: the name may hold anything, also brackets and blanks
+            # pid (name) state parent group session ...: the name may hold anything, including brackets and
+            # spaces
             fields = re.sub(r"^.*\) ", "", path.read_text(errors="replace"), flags=re.DOTALL).split()
             if int(fields[3]) == leader and fields[0] != "Z":
                 found.append(int(path.parent.name))

@@ -1,6 +1,6 @@
 """Compares what is there with what must be there: every order, every alert, every window, exactly once.
 
-Everything is read anew, from the server and from the tables' files, after the pipeline has stopped.
+Everything is re-read, from the server and from the tables' files, after the pipeline has stopped.
 """
 
 from __future__ import annotations

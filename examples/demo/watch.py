@@ -21,7 +21,7 @@ ORDERS, ALERTS = "ORDERS", "ALERTS"
 
 @dataclass(frozen=True)
 class Sample:
-    """How far everything is, so many seconds after the feed began."""
+    """The progress of everything, this many seconds after the feed began."""
 
     second: float
     published: int

@@ -1,4 +1,4 @@
-"""Libraries that stand between a server and the system (LD_PRELOAD), compiled for a test."""
+"""Libraries between a server and the system (LD_PRELOAD), compiled for a test."""
 
 from __future__ import annotations
 

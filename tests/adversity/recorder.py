@@ -146,7 +146,7 @@ class Connection:
         self.send(b"UNSUB 7\r\n")
 
     def fetch(self, stream: str, consumer: str, batch: int) -> list[tuple[bytes, bytes, bytes]]:
-        """(subject, payload, reply) of what the consumer has at present, up to so many."""
+        """(subject, payload, reply) of the consumer's messages at present, up to this many."""
         inbox = b"_INBOX.fetch.%d" % time.monotonic_ns()
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         ask = publication(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode(), inbox, body)

@@ -134,7 +134,7 @@ class Storm:
     # -- meanwhile ----------------------------------------------------------------------------------------
 
     def blow(self, connection: Connection, operations: int) -> None:
-        """So many operations, one after another, or until the server is gone."""
+        """This many operations, one after another, or until the server is gone."""
         for _ in range(operations):
             name = self.chance.choice(list(STREAMS))
             acts = [self.publish] * 4 + [self.delete, self.purge, self.update, self.consume, self.roll_up]

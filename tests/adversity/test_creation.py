@@ -16,7 +16,7 @@ from tests.adversity.recorder import Connection
 STREAM = {"name": "S", "subjects": ["s.>"], "max_msgs_per_subject": 7, "metadata": {"who": "me"}}
 CONSUMER = {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit", "max_deliver": 5}}
 CHANGED = {**STREAM, "max_msgs_per_subject": 8, "subjects": ["s.>", "t.>"]}
-SOME = 4  # of so many calls one is the last in `make test`
+SOME = 4  # one in this many calls is the last in `make test`
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def check(connection: Connection, done: list[str]) -> None:
         else:
             assert last not in ("", "no consumer"), "the consumer is back"
             assert consumer["config"]["max_deliver"] == 5
-    # Whatever is left, it can all be done anew.
+    # Whatever is left, everything can be created again.
     connection.request("$JS.API.STREAM.DELETE.S")
     for subject, body in (("STREAM.CREATE.S", STREAM), ("CONSUMER.CREATE.S.C", CONSUMER)):
         answer = connection.request(f"$JS.API.{subject}", body)

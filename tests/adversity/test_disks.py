@@ -62,8 +62,8 @@ def test_nothing_is_acknowledged_once_fsync_fails(tmp_path: Path, failing_fsync:
         failing_fsync.touch()
         record.publish(server.port, count=100)
         assert len(record.acknowledged) == 1000, "an acknowledgement without a sync"
-        assert len(record.errors) == 100, "publishers are told"
-        # Nor does it go on as if nothing had happened: a retried fsync can lie.
+        assert len(record.errors) == 100, "publishers get errors"
+        # Nor does it continue as if nothing had happened: a retried fsync can lie.
         failing_fsync.unlink()
         record.publish(server.port, count=10)
         assert len(record.acknowledged) == 1000
@@ -93,7 +93,7 @@ def small_disk(directory: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
-def test_a_full_disk_is_told_to_publishers_and_recovered_from(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_to_publishers_and_recovered_from(tmp_path: Path) -> None:
     record = Record()
     with (
         small_disk(tmp_path / "disk", "24m") as disk,

@@ -1,4 +1,4 @@
-"""A server that gets no more memory: publishers are told and stay, and what was acknowledged is kept."""
+"""A server that gets no more memory: publishers get errors and stay, and acknowledged messages are kept."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_a_header_length_beyond_the_total_closes() -> None:
 
 
 def header_bomb(server: Server, lines: int, line: bytes) -> float:
-    """CPU seconds for messages with so many header lines, per line."""
+    """CPU seconds for messages with this many header lines, per line."""
     header = b"NATS/1.0\r\n" + line * lines + b"\r\n"
     began = cpu_seconds(server.process.pid)
     with Connection(server.port) as client:
@@ -299,7 +299,7 @@ def test_json_bombs_in_connect_close() -> None:
 
 
 def test_a_flood_of_requests_is_answered(tmp_path: Path) -> None:
-    """FAULTS 33: everyone gets an answer, also those that are told to come back later."""
+    """FAULTS 33: everyone gets an answer, even if it is to come back later."""
     for limit in (0, 100):  # 0: the default
         text = f"jetstream {{ store_dir: '{tmp_path}/{limit}', request_queue_limit: {limit} }}\n"
         with running_server("headrace", text) as server, Bystander(server.port) as bystander:

@@ -183,7 +183,7 @@ def test_a_disk_that_cannot_be_read_for_a_while_costs_nothing(store: Path, trigg
         assert "unavailable" in text
         assert "read error" in text
         trigger.unlink()
-        assert numbers(delivered) == list(range(1, MESSAGES + 1)), "it goes on by itself"
+        assert numbers(delivered) == list(range(1, MESSAGES + 1)), "it continues by itself"
         assert direct_get(other, 7).startswith(b"NATS/1.0\r\n")
         wait_until_healthy(server)
         said = r"Stream 'CRASH': message \d+: cannot read segment \d+: Input/output error"

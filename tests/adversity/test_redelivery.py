@@ -70,7 +70,7 @@ def add_consumer(connection: Connection) -> None:
 
 
 def drain(connection: Connection, wanted: int) -> set[bytes]:
-    """Fetch and acknowledge until so many different messages came."""
+    """Fetch and acknowledge until this many different messages have arrived."""
     got: set[bytes] = set()
     while len(got) < wanted:
         for _, payload, reply in connection.fetch(STREAM, "worker", 50):

@@ -21,7 +21,7 @@ from tests.adversity.recorder import Connection, payload_of
 from tests.adversity.storm import SUBJECTS, Ledger, Storm
 from tests.engine.store.fault_library import ERRORS, FOR_EVER, Kind, name_of
 
-SOME = 97  # of so many cases one runs in `make test`,
+SOME = 97  # one in this many cases runs in `make test`,
 MANY = 5  # and in `make test-long`: each is two lives of a server
 STREAM = {"name": "plain", "subjects": ["plain.*"], "allow_direct": True, "compression": "s2"}
 CONSUMER = {"stream_name": "plain", "config": {"durable_name": "reader", "ack_policy": "explicit"}}

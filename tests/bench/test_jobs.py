@@ -197,9 +197,7 @@ def test_servers_are_found_by_name_path_and_url(nats_server: Server) -> None:
     assert find_server(nats_server.command[0]).name == "nats-server"
     assert find_server("127.0.0.1:1").address == Address("127.0.0.1", 1)
     assert find_server("headrace").version() == __version__
-    assert re.fullmatch(
-        r"\d+\.\d+\.\d+\S*", nats_server.version()
-    )  # without its name, which stands beside it
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", nats_server.version())  # without its name, which is next to it
     with pytest.raises(UsageError, match="unknown server 'no-such-server'"):
         find_server("no-such-server")
 

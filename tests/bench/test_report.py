@@ -256,7 +256,7 @@ def test_a_latency_run_without_slices_has_no_figure_and_is_named(content: Conten
     assert any(line.startswith("1 run without a figure") for line in comparison(content))
 
 
-def test_the_seeds_stand_beside_the_same_work(content: Content) -> None:
+def test_the_seeds_are_compared_with_the_same_work(content: Content) -> None:
     best = {(seed.system, seed.pubs, seed.subs): seed.rate for seed in content.seeds}
     assert best == {
         ("rnats", 1, 10): 2_820_266,
@@ -264,7 +264,9 @@ def test_the_seeds_stand_beside_the_same_work(content: Content) -> None:
         ("beaver", 10, 100): 988_911,
         ("beaver", 10, 1000): 424_945,
     }
-    ratios = {item.server_name: (item.system, item.median, item.ratio) for item in content.beside_seeds}
+    ratios = {
+        item.server_name: (item.system, item.median, item.ratio) for item in content.compared_with_seeds
+    }
     assert ratios == {
         "headrace": ("rnats", 10_000_000, 10_000_000 / 2_820_266),
         "nats-server": ("rnats", 3_500_000, 3_500_000 / 2_820_266),
@@ -517,7 +519,7 @@ def test_runs_without_any_client_are_told(spark: SparkSession, tmp_path: Path) -
         compute_report(spark, find_runs(tmp_path))
 
 
-def test_a_place_that_cannot_be_written_is_told(content: Content, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(content: Content, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BenchError, match="cannot write the report"):
         write_report(content, tmp_path / "file")

@@ -134,7 +134,7 @@ def test_nothing_unfinished_stays_behind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["clients-id7.parquet"]
 
 
-def test_a_directory_that_cannot_be_made_is_told_before_the_run(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BenchError, match="cannot create"):
         check_can_save(str(tmp_path / "file" / "runs"))

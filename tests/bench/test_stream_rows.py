@@ -120,7 +120,7 @@ def test_every_aim_belongs_to_a_row() -> None:
     assert choose_rows("streams", "stream-pull")[0].workload == STREAMS[3].workload
 
 
-def test_a_stop_that_is_none_is_told(nats_server: Server, tmp_path: Path) -> None:
+def test_a_stop_that_is_none_is_reported(nats_server: Server, tmp_path: Path) -> None:
     started = Running(nats_server, str(tmp_path))
     started.await_ready()
     started.stop_cleanly(30.0)

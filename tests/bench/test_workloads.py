@@ -60,7 +60,7 @@ def test_the_clients_can_be_spread_over_processes(process: Process, processes: i
     assert shares[-1] == 1.0
 
 
-def test_a_failure_in_a_process_is_told_once(process: Process) -> None:
+def test_a_failure_in_a_process_is_reported_once(process: Process) -> None:
     workload = PublishSubscribe(2, 2, 16, 100, subject="a..b", processes=2)
     with pytest.raises(BenchError, match="the server refused: -ERR 'Invalid Subject'"):
         workload.run(process.address, process.rss_bytes)

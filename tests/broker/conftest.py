@@ -24,7 +24,7 @@ QUIET = {"verbose": False, "pedantic": False, "headers": True}
 
 
 class RawClient:
-    """A client that says exactly what it is told to."""
+    """A client that sends exactly what a test gives it."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, info: dict[str, Any]

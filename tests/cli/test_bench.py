@@ -189,7 +189,7 @@ def test_several_processes(url: str) -> None:
 
 
 @pytest.mark.parametrize("preset", ["rnats-1x10", "rnats-10x10", "beaver-100", "beaver-1000"])
-def test_presets_stand_beside_their_figures(url: str, preset: str) -> None:
+def test_presets_are_compared_with_their_figures(url: str, preset: str) -> None:
     result = run("bench", "-s", url, "--preset", preset, "-n", "100")
     assert result.code == 0, result.errors
     assert re.search(rf"^Preset {preset}, sent and received per second", result.text, re.MULTILINE)
@@ -310,7 +310,7 @@ def test_a_csv_file_that_cannot_be_written_is_one_line(url: str, tmp_path: Path)
     assert_one_error_line(result, "cannot write", "Is a directory", code=1)
 
 
-def test_a_json_file_that_cannot_be_written_is_told_before_the_rounds(tmp_path: Path) -> None:
+def test_a_json_file_that_cannot_be_written_is_reported_before_the_rounds(tmp_path: Path) -> None:
     result = run("bench", "compare", "headrace", "--json", str(tmp_path / "no" / "file"))
     assert_one_error_line(result, "cannot write", "No such file or directory", code=1)
 

@@ -1,4 +1,4 @@
-"""What goes wrong is told in one line, with a useful exit code, and never as a traceback."""
+"""Errors are printed in one line, with a useful exit code, and never as a traceback."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_second_server_in_the_same_place_hears_of_the_port_first(tmp_path: Pat
         assert_one_error_line(result, f"127.0.0.1:{port}", "address already in use", "-p")
 
 
-def test_a_second_server_on_the_same_directory_is_told_of_its_option(tmp_path: Path) -> None:
+def test_a_second_server_on_the_same_directory_suggests_its_option(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with started("serve", "-p", "-1", ready=READY, HEADRACE_STORE=store):
         assert_one_error_line(run("serve", "-p", "-1", HEADRACE_STORE=store), store, "in use", "--store")

@@ -247,7 +247,7 @@ def test_deletes_are_no_loss(client: Client, streams: Streams) -> None:
     assert read(client, name, 5, 20, fail_on_loss=True).num_rows == 13
 
 
-def test_a_stream_that_is_made_anew_during_a_fetch_is_an_error(client: Client, streams: Streams) -> None:
+def test_a_stream_that_is_re_created_during_a_fetch_is_an_error(client: Client, streams: Streams) -> None:
     name = streams.create()
     streams.fill(name, 60_000)
     rows = client.fetch_range(name, 1, 60_000, batch_rows=1000)

@@ -47,7 +47,7 @@ def ack(number: int, body: bytes = b'{"stream":"S", "seq":1}') -> bytes:
 
 
 class Peer:
-    """The other end: reads frames, answers as it is told."""
+    """The other end: reads frames, and answers as the test says."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Publishing columns: every row becomes a message, every acknowledgement counts, every refusal is told."""
+"""Publishing columns: every row becomes a message, acknowledgements count, refusals are reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_subject_per_row(client: Client, streams: Streams) -> None:
     assert table["data"].to_pylist() == [b"", b"", b"\r\n", b"x"]
 
 
-def test_a_publisher_goes_on_after_a_flush(client: Client, streams: Streams) -> None:
+def test_a_publisher_continues_after_a_flush(client: Client, streams: Streams) -> None:
     name = streams.create()
     publisher = client.publisher()
     assert publisher.flush() == Report(0, 0)

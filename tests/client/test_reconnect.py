@@ -69,7 +69,7 @@ def client(mortal: Mortal) -> Iterator[Client]:
         yield client
 
 
-def test_a_fetch_goes_on_with_the_next_sequence(client: Client, mortal: Mortal, streams: Streams) -> None:
+def test_a_fetch_continues_with_the_next_sequence(client: Client, mortal: Mortal, streams: Streams) -> None:
     name = streams.create()
     streams.fill(name, ROWS, size=ROW_BYTES)
     seqs: list[int] = []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.client import Client
 from tests.client.streams import Streams, header_array, read
 
-# Letters, and what is special to the protocol as far as it may stand in a subject or header.
+# Letters, and special characters of the protocol that are allowed in a subject or header.
 token = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"], exclude_characters=".*>"),
     min_size=1,

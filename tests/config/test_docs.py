@@ -51,7 +51,7 @@ def test_no_other_flag_is_documented() -> None:
     assert documented <= set(FLAG_NAMES)
 
 
-def test_no_other_directive_stands_in_the_tables() -> None:
+def test_no_other_directive_is_in_the_tables() -> None:
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", TEXT, re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     assert documented

@@ -117,7 +117,7 @@ def alter_a_sum(directory: Path) -> None:
         (alter_a_sum, "rows of revenue: 1 lost, 0 duplicate, 1 wrong"),
     ],
 )
-def test_what_does_not_add_up_is_told(
+def test_what_does_not_add_up_is_reported(
     finished: tuple[Path, str], tmp_path: Path, tamper: Callable[[Path], None], told: str
 ) -> None:
     directory = copy_of(finished, tmp_path)

@@ -28,7 +28,7 @@ from tests.interop.session import UNTIL_STATUS, Session, Step
 Body = dict[str, Any]
 
 ANY = "S000"
-"""Stands for the name of a stream that a part of a session has to itself; names are of this length."""
+"""A placeholder for the name of the stream that a part of a session has to itself; names have this length."""
 
 NUMBERS = (0, 1, 3, 5, 6, 2**53, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -1)
 TIMES = (

@@ -30,7 +30,7 @@ def streams_session(
 
 
 def expect(messages: int, data: bytes = b"", on: str = "a", *, any_order: bool = False) -> Step:
-    """Send, and wait until the connection has received so many messages."""
+    """Send, and wait until the connection has received this many messages."""
     return Step("expect", on, data, any_order=any_order, messages=messages)
 
 

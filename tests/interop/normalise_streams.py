@@ -29,7 +29,7 @@ WRAPPED = frozenset({"request", "response"})  # JSON within a string of JSON
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 _ACK = re.compile(rb"\$JS\.ACK\.([^.\s]+)\.([^.\s]+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)")
-# An empty reply leaves two blanks behind: nats-server answers a few requests that way.
+# An empty reply leaves two spaces: nats-server answers a few requests that way.
 _MESSAGE = re.compile(rb"MSG (\S+) (\S+) (?:(\S+) | )?(\d+)\r\n")
 _MESSAGE_WITH_HEADERS = re.compile(rb"HMSG (\S+) (\S+) (?:(\S+) | )?(\d+) (\d+)\r\n")
 _HEADERS = (

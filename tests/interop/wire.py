@@ -94,7 +94,7 @@ class Wire:
             pass
 
     def read_messages(self, count: int) -> None:
-        """Read until so many messages are there; if they do not come, what is missing shows in the answer."""
+        """Read until there are this many messages; if some do not arrive, the transcript shows it."""
         deadline = time.monotonic() + MESSAGES_SECONDS
         while not self.is_closed and count_messages(bytes(self._received)) < count:
             remaining = deadline - time.monotonic()

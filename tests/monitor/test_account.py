@@ -109,13 +109,17 @@ async def compare(directory: Path, limits: str, targets: list[str]) -> None:
         assert differences == {}
 
 
-async def test_what_is_told_about_the_account_is_that_of_nats_server(tmp_path: Path) -> None:
+async def test_what_is_reported_about_the_account_is_that_of_nats_server(tmp_path: Path) -> None:
     await compare(tmp_path, "{ max_mem: 1000, max_file: 5000 }", CONNECTIONS + STREAMS)
 
 
-async def test_what_is_told_about_an_account_without_limits_is_that_of_nats_server(tmp_path: Path) -> None:
+async def test_what_is_reported_about_an_account_without_limits_is_that_of_nats_server(
+    tmp_path: Path,
+) -> None:
     await compare(tmp_path, "enabled", STREAMS)
 
 
-async def test_what_is_told_about_an_account_without_streams_is_that_of_nats_server(tmp_path: Path) -> None:
+async def test_what_is_reported_about_an_account_without_streams_is_that_of_nats_server(
+    tmp_path: Path,
+) -> None:
     await compare(tmp_path, "disabled", STREAMS)

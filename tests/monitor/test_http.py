@@ -158,7 +158,7 @@ async def test_what_is_too_large_or_no_http_is_refused(
     assert (await fetch(server.monitor.port, "/healthz")).status == 200
 
 
-async def test_one_connection_too_many_is_told_so(start: Starter) -> None:
+async def test_one_connection_too_many_is_refused(start: Starter) -> None:
     server = await start()
     server.monitor.http.max_connections = 2
     peers = [await asyncio.open_connection("127.0.0.1", server.monitor.port) for _ in range(2)]

@@ -109,7 +109,7 @@ def normalise(document: Any) -> Any:
     }
 
 
-async def test_what_is_told_about_streams_is_that_of_nats_server(tmp_path: Path) -> None:
+async def test_what_is_reported_about_streams_is_that_of_nats_server(tmp_path: Path) -> None:
     async with (
         populated_server("nats-server", tmp_path / "reference") as reference,
         populated_server("headrace", tmp_path / "ours") as ours,

@@ -90,7 +90,7 @@ class Actor:
     # -- talking to the server ------------------------------------------------------------------------------
 
     async def line(self) -> Line:
-        """The connection that all habits share, made anew if it is lost."""
+        """The connection that all habits share, reopened if it is lost."""
         async with self._opening:
             if self._line is None or self._line.closed.done():
                 if self._line is not None:

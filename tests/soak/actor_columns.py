@@ -32,7 +32,7 @@ class ColumnsActor(Actor):
         return [(self.publish_columns, 1.0), (self.read_columns, 4.0)]
 
     async def publish_columns(self) -> None:
-        """With ids it is safe to go on after a lost connection; without, the rest is of unknown fate."""
+        """With ids it is safe to continue after a lost connection; without, the rest is unknown."""
         with_ids = self.random.random() < 0.6
         subject = f"{STREAM}.{self.random.randrange(4)}"
         identities = [self.new_identity() for _ in range(self.random.randint(1, 150))]

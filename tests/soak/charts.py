@@ -97,7 +97,7 @@ def percentile(values: Sequence[float], rank: float) -> float:
 
 
 def _slots(values: Sequence[tuple[float, Value]], last: float) -> list[tuple[float, list[Value]]]:
-    """Values by their moment, so many together that there are not too many points; in the middle of each."""
+    """Values by time, grouped so that there are not too many points; at the middle of each group."""
     width = max(1.0, last / MOST_POINTS)
     slots: dict[int, list[Value]] = {}
     for moment, value in sorted(values, key=lambda pair: pair[0]):

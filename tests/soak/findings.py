@@ -34,6 +34,6 @@ class Findings:
             self.texts.append((kind, text))
 
     def take(self) -> list[tuple[str, str]]:
-        """Those since the last time. The counts go on."""
+        """Those since the last call. The counts continue."""
         taken, self.texts = self.texts, []
         return taken

@@ -1,4 +1,4 @@
-"""One connection of nats-py that is never made anew, so that it is certain what was sent on which.
+"""One connection of nats-py that is never reopened, so that it is certain what was sent on which.
 
 A library that reconnects may send again what it had buffered: then nobody knows how often a message was sent.
 Here a lost connection ends everything that waits on it, with `NoAnswer`.

@@ -101,7 +101,7 @@ def test_a_browser_shows_the_charts(tmp_path: Path, seconds: int) -> None:
     assert (tmp_path / "report.html").stat().st_size < 2_000_000
 
 
-def test_what_is_wrong_stands_at_the_top_and_in_a_table(tmp_path: Path) -> None:
+def test_what_is_wrong_is_at_the_top_and_in_a_table(tmp_path: Path) -> None:
     record = record_of(60)
     record.found.update(lost=2)
     record.findings = [Finding(12.0, "small", "lost", f"SMALL: small-{n} on S.<1>") for n in (3, 4)]

@@ -2,7 +2,7 @@
 
     python -m tests.spark.copy_stream URL SOURCE TARGET CHECKPOINT ROWS_PER_BATCH
 
-It ends when all that was there at its start is copied. Started again, it goes on.
+It ends when all messages that were there at its start are copied. Restarted, it resumes.
 """
 
 from __future__ import annotations

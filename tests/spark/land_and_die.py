@@ -2,7 +2,7 @@
 
     python -m tests.spark.land_and_die URL STREAM DIRECTORY ROWS_PER_BATCH [MOMENT BATCH]
 
-It ends when all that was there at its start has landed. Started again, it goes on.
+It ends when all messages that were there at its start have landed. Restarted, it resumes.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def reason(action: Any) -> str:
     return reason_of(raised.value)
 
 
-def test_an_unknown_stream_is_told(on: Nats) -> None:
+def test_an_unknown_stream_is_reported(on: Nats) -> None:
     with pytest.raises(Exception, match="NOWHERE") as raised:
         on.read("NOWHERE").count()
     assert "there is no such stream; check its name" in str(raised.value).splitlines()[0]
@@ -197,7 +197,7 @@ def test_an_unknown_stream_is_told(on: Nats) -> None:
 
 
 @ONE_SERVER
-def test_an_unknown_option_is_told(on: Nats) -> None:
+def test_an_unknown_option_is_reported(on: Nats) -> None:
     told = reason(lambda: on.read("S", startingOffset="earliest"))
     assert told == "unknown option `startingoffset`; did you mean `startingOffsets`?"
 
@@ -207,7 +207,7 @@ def test_malformed_offsets_are_told(on: Nats) -> None:
     assert "must be earliest, latest, or JSON such as" in reason(lambda: on.read("S", startingOffsets="{"))
 
 
-def test_a_start_beyond_the_end_is_told(on: Nats) -> None:
+def test_a_start_beyond_the_end_is_reported(on: Nats) -> None:
     stream = on.broker.make_stream()
     offsets = json.dumps({stream: 5})
     told = reason(lambda: on.read(stream, startingOffsets=offsets).count())
@@ -216,7 +216,7 @@ def test_a_start_beyond_the_end_is_told(on: Nats) -> None:
     )
 
 
-def test_an_end_beyond_the_end_is_told_unless_messages_may_be_missing(on: Nats) -> None:
+def test_an_end_beyond_the_end_is_reported_unless_messages_may_be_missing(on: Nats) -> None:
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.a", list("01"))
     offsets = json.dumps({stream: 5})
@@ -226,7 +226,7 @@ def test_an_end_beyond_the_end_is_told_unless_messages_may_be_missing(on: Nats) 
 
 
 @ONE_SERVER
-def test_an_unreachable_server_is_told(on: Nats) -> None:
+def test_an_unreachable_server_is_reported(on: Nats) -> None:
     rows = on.spark.read.format("nats").options(servers="nats://127.0.0.1:1", stream="S").load()
     assert "127.0.0.1:1" in reason(rows.count)
 
@@ -244,7 +244,7 @@ def test_removed_messages_are_told_unless_they_may_be_missing(on: Nats) -> None:
 
 
 @ONE_SERVER
-def test_a_schema_of_the_users_own_is_told(on: Nats) -> None:
+def test_a_schema_of_the_users_own_is_reported(on: Nats) -> None:
     reader = on.spark.read.format("nats").options(servers=on.broker.url, stream="S")
     types = "subject string, data string, stream string, seq bigint, timestamp timestamp"
     for schema in "a int", types:

@@ -30,13 +30,13 @@ def results(read: float, nats_py: float, written: float, others: float) -> Resul
     return result
 
 
-def test_the_table_has_medians_with_their_spread_beside_parquet() -> None:
+def test_the_table_has_medians_with_their_spread_compared_with_parquet() -> None:
     lines = as_text(results(1e6, 1e4, 3e5, 0.0), SERVERS).splitlines()
     assert len(lines) == 2 + len(LINES)
     assert "1.00 M/s (0.50 to 2.00)" in lines[2]
     assert lines[0].endswith(PARQUET)
-    beside = [line for line in lines if line.endswith("1.00 k/s (0.50 to 2.00)")]
-    assert len(beside) == sum(line.with_parquet for line in LINES)
+    compared = [line for line in lines if line.endswith("1.00 k/s (0.50 to 2.00)")]
+    assert len(compared) == sum(line.with_parquet for line in LINES)
 
 
 def test_what_is_aimed_at_is_judged() -> None:
@@ -77,6 +77,6 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
         main(arguments)
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_is_not_there_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--servers=no-such-server"]) == 1
     assert capsys.readouterr().err.count("\n") == 1

@@ -114,17 +114,17 @@ def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: 
     assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 3
 
 
-# What is wrong is told in one line, before Spark is started
+# Errors are printed in one line, before Spark is started
 
 
-def test_an_unreachable_server_is_told() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     for command in ["sql", "SELECT 1"], ["land", "ORDERS", "--to", "nowhere"]:
         assert_one_error_line(run(*command, "-s", "nats://127.0.0.1:1"), "127.0.0.1:1")
     assert not Path("nowhere").exists()
 
 
 @LAST
-def test_an_unknown_stream_is_told(broker: Broker, tmp_path: Path) -> None:
+def test_an_unknown_stream_is_reported(broker: Broker, tmp_path: Path) -> None:
     done = run("land", "NOWHERE", "--to", str(tmp_path / "table"), "-s", broker.url)
     assert_one_error_line(done, "NOWHERE", "there is no such stream")
     assert not (tmp_path / "table").exists()
@@ -132,7 +132,9 @@ def test_an_unknown_stream_is_told(broker: Broker, tmp_path: Path) -> None:
 
 @LAST
 @pytest.mark.parametrize("start", ["0", "never", "3", "²"])
-def test_a_start_that_is_none_or_beyond_the_end_is_told(broker: Broker, tmp_path: Path, start: str) -> None:
+def test_a_start_that_is_none_or_beyond_the_end_is_reported(
+    broker: Broker, tmp_path: Path, start: str
+) -> None:
     stream = broker.make_stream()
     broker.publish(f"{stream}.a", ["a"])
     done = run("land", stream, "--to", str(tmp_path / "table"), "-s", broker.url, "--start", start)
@@ -154,7 +156,7 @@ def test_wrong_credentials_are_told(broker: Broker, tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
     path = tmp_path / "shop.yml"
     path.write_text(PIPELINE.replace("server: embedded", "server: {embedded: true, store: letter/streams}"))
@@ -162,7 +164,7 @@ def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_typing_mistake_in_a_pipeline_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_typing_mistake_in_a_pipeline_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "shop.yml"
     path.write_text(PIPELINE.replace("sinks:", "snks:"))
     for command in "check", "run":

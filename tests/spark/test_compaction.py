@@ -25,7 +25,7 @@ def open_table(spark: SparkSession, directory: Path, compact_after: int) -> Tabl
 
 
 def write(spark: SparkSession, directory: Path, batches: list[str], compact_after: int = NEVER) -> None:
-    """Each batch is the text of a query; the numbers of batches go on from file to file."""
+    """Each batch is the text of a query; the numbers of batches continue from file to file."""
     table = open_table(spark, directory, compact_after)
     for number, batch in enumerate(batches):
         table.write_batch(spark.sql(batch), number)
@@ -97,7 +97,7 @@ def test_files_whose_types_conflict_stay(
     assert (data_files(tmp_path), contents(tmp_path)) == (files, before)
 
 
-def test_the_query_goes_on_beside_files_that_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_query_continues_with_files_that_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
     batches = [
         "SELECT 1 id, 1 v",
         "SELECT 2 id, 'x' v",

@@ -1,6 +1,6 @@
 """NATS to Spark to NATS while everything is killed: every message of the source is in the target once.
 
-The driver is killed with SIGKILL, with Java and all workers or Java alone, whose workers then go on for a
+The driver is killed with SIGKILL, with Java and all workers or Java alone, whose workers then continue for a
 moment, at moments that nobody chose; in the long form the server is, too.
 """
 

@@ -131,7 +131,7 @@ def test_the_wrapper_keeps_other_modules() -> None:
     assert missing.returncode != 0, "it must arrive at Java, which does not know it"
 
 
-def test_a_damaged_wrapper_is_written_anew() -> None:
+def test_a_damaged_wrapper_is_rewritten() -> None:
     program = find_java().home / "bin" / "java"
     program.write_text("#!/bin/sh\nexit 7\n")
     assert "version" in start(find_java(), VECTOR, "-version")
@@ -144,7 +144,7 @@ def test_processes_that_start_at_the_same_time_do_not_disturb_each_other() -> No
     assert [path.name for path in (homes[0] / "bin").iterdir()] == ["java"]
 
 
-def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SparkError, match=r"cannot write .*: Not a directory") as raised:

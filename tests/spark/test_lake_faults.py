@@ -117,7 +117,7 @@ def test_a_corrupt_checkpoint_stops_the_query_and_changes_nothing(
     print(f"corrupt {log}: {reason}")
 
 
-def test_a_query_goes_on_when_its_server_is_killed_during_a_batch(
+def test_a_query_continues_when_its_server_is_killed_during_a_batch(
     spark: SparkSession, server: Restartable, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException

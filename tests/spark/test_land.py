@@ -66,7 +66,7 @@ def test_a_stream_is_a_partitioned_table_that_any_reader_can_read(on: Nats, land
         f"date={first['timestamp']:%Y-%m-%d}"
     ]
     assert on.spark.read.parquet(str(directory)).count() == 3
-    # Started again, it goes on; a batch that Spark did not record is written again, and is there once.
+    # Restarted, it resumes; a batch that Spark did not record is written again, and is not duplicated.
     on.broker.publish(f"{stream}.a", list("de"))
     land(stream)
     commits = directory / "_headrace" / "checkpoint" / "commits"
@@ -137,7 +137,7 @@ def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None
         Table(on.spark, str(on.directory / "full"), origin="the stream A")
 
 
-def test_a_directory_that_cannot_be_written_is_told(on: Nats) -> None:
+def test_a_directory_that_cannot_be_written_is_reported(on: Nats) -> None:
     (on.directory / "letter").write_text("dear")
     with pytest.raises(SparkError, match=r"cannot write to the directory .*letter/table: ") as raised:
         Table(on.spark, str(on.directory / "letter" / "table"), origin="the stream A")

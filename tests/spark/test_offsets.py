@@ -42,7 +42,7 @@ def test_a_stream_that_is_added_to_a_query_begins_at_its_base() -> None:
     assert ranges_between(start, end) == [Range("B", 7, 8, 1)]
 
 
-def test_a_stream_that_was_created_anew_begins_at_its_base() -> None:
+def test_a_stream_that_was_re_created_begins_at_its_base() -> None:
     assert ranges_between({"A": Position(1, 500)}, {"A": Position(1, 4)}) == [Range("A", 1, 3, 1)]
 
 
@@ -57,7 +57,7 @@ def test_an_offset_is_the_same_text_whatever_the_order_of_streams() -> None:
 
 
 @pytest.mark.parametrize("foreign", [{"logOffset": 3}, {"topic": {"0": 12}}, {"A": {"next": 1}}])
-def test_a_checkpoint_of_another_source_is_told(foreign: dict[str, object]) -> None:
+def test_a_checkpoint_of_another_source_is_reported(foreign: dict[str, object]) -> None:
     with pytest.raises(DataSourceError, match="not one of this source") as raised:
         from_json(foreign)
     assert "checkpoint directory" in raised.value.hint
@@ -68,7 +68,7 @@ def test_a_start_is_resolved(wanted: str | int, sequence: int) -> None:
     assert resolve("A", wanted, EXTENT, fail_on_data_loss=True) == sequence
 
 
-def test_a_start_beyond_the_end_is_told() -> None:
+def test_a_start_beyond_the_end_is_reported() -> None:
     with pytest.raises(DataSourceError, match="ends at 20, but reading is to start at 22") as raised:
         resolve("A", 22, EXTENT, fail_on_data_loss=False)
     assert "21" in raised.value.hint

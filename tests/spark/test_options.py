@@ -46,7 +46,7 @@ def read(use: Use = Use.BATCH, **options: str) -> object:
         ({"acks": "all"}, "`acks` is an option of write and writeStream; leave it out here"),
     ],
 )
-def test_a_wrong_option_of_a_read_is_told(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_of_a_read_is_reported(options: dict[str, str], told: str) -> None:
     with pytest.raises(DataSourceError) as raised:
         read(**options)
     assert told in in_one_line(raised.value)
@@ -62,13 +62,13 @@ def test_a_wrong_option_of_a_read_is_told(options: dict[str, str], told: str) ->
         ({"maxInFlight": "many"}, "`maxInFlight` must be a whole number, 1 or more, not 'many'"),
     ],
 )
-def test_a_wrong_option_of_a_write_is_told(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_of_a_write_is_reported(options: dict[str, str], told: str) -> None:
     with pytest.raises(DataSourceError) as raised:
         write_options(CaseInsensitiveDict(options))
     assert told in in_one_line(raised.value)
 
 
-def test_a_missing_stream_is_told() -> None:
+def test_a_missing_stream_is_reported() -> None:
     with pytest.raises(DataSourceError, match="the option `stream` is missing"):
         read_options(CaseInsensitiveDict(), Use.READ)
 

@@ -1,4 +1,4 @@
-"""Pipeline files: what is wrong is told with its line. No Spark and no server."""
+"""Pipeline files: errors are reported with their line. No Spark and no server."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
         ("sinks:", "sources2: !!python/name:os.system\nsinks:", 4, "this value cannot be used"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+def test_a_mistake_is_reported_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, told: str
+) -> None:
     assert old in SMALL
     with pytest.raises(ConfigError) as raised:
         read(tmp_path, SMALL.replace(old, new, 1))
@@ -155,12 +157,12 @@ def test_a_typing_mistake_gets_a_suggestion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n"])
-def test_an_empty_file_is_told(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_is_reported(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="the file is empty"):
         read(tmp_path, text)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*none.yml: No such file or directory"):
         read_pipeline(tmp_path / "none.yml")
 
@@ -173,7 +175,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         ("score = 1", "scoring_.* has no function score"),
     ],
 )
-def test_a_function_that_cannot_be_used_is_told_with_its_line(
+def test_a_function_that_cannot_be_used_is_reported_with_its_line(
     tmp_path: Path, module: str | None, told: str
 ) -> None:
     name = f"scoring_{abs(hash(module))}"

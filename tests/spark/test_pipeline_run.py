@@ -69,7 +69,7 @@ def order(number: int, amount: int) -> str:
     return json.dumps({"id": number, "country": "es" if number % 2 else "pt", "amount": amount})
 
 
-def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
+def test_a_pipeline_runs_and_continues_after_a_restart(on: Nats) -> None:
     stream = on.broker.make_stream()
     found = write_pipeline(on, stream)
     options = {"servers": on.broker.url}
@@ -118,7 +118,7 @@ def test_a_pipeline_runs_and_goes_on_after_a_restart(on: Nats) -> None:
         ("amount INT'", "amount NUMBERS'", 8, "Syntax error"),
     ],
 )
-def test_sql_that_is_wrong_is_told_with_the_line_of_its_step(
+def test_sql_that_is_wrong_is_reported_with_the_line_of_its_step(
     on: Nats, old: str, new: str, line: int, told: str
 ) -> None:
     assert old in FILE
@@ -138,7 +138,7 @@ def test_streams_that_are_not_there_are_told_before_spark_starts(on: Nats) -> No
     assert raised.value.line == 5
 
 
-def test_a_stream_to_write_to_that_is_not_there_is_told_with_its_line(on: Nats) -> None:
+def test_a_stream_to_write_to_that_is_not_there_is_reported_with_its_line(on: Nats) -> None:
     sinks = "sinks:\n  copy: {from: messages, stream: NOWHERE, subject: a.b}\n"
     text = f"checkpoint: c\nsources:\n  messages: {{stream: ORDERS}}\n{sinks}"
     found = write_pipeline(on, on.broker.make_stream(), text)
@@ -149,7 +149,7 @@ def test_a_stream_to_write_to_that_is_not_there_is_told_with_its_line(on: Nats) 
 
 
 @pytest.mark.parametrize("target_option", ["subject: {}.copy", "stream: {}"])
-def test_a_short_duplicate_window_is_told(on: Nats, target_option: str) -> None:
+def test_a_short_duplicate_window_is_reported(on: Nats, target_option: str) -> None:
     source, target = on.broker.make_stream(), on.broker.make_stream(duplicate_window=5)
     sinks = f"sinks:\n  copy: {{from: messages, {target_option.format(target)}}}\n"
     found = write_pipeline(on, source, f"checkpoint: c\nsources:\n  messages: {{stream: ORDERS}}\n{sinks}")
@@ -213,7 +213,7 @@ def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) 
     assert on.spark.streams.active == []
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_with_the_line_of_its_sink(on: Nats) -> None:
+def test_a_checkpoint_that_cannot_be_written_is_reported_with_the_line_of_its_sink(on: Nats) -> None:
     stream = on.broker.make_stream()
     (on.directory / "letter").write_text("dear")
     text = FILE.replace("checkpoint: state", "checkpoint: letter/state")

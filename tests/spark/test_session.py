@@ -1,4 +1,4 @@
-"""One way to start Spark: what it is given, what it says, and what is told when it cannot start."""
+"""One way to start Spark: its settings, its output, and the error if it cannot start."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_stream_is_copied_with_ids_of_query_batch_partition_and_row(on: Nats) 
     assert {message.headers["Kind"] for message in found} == {"letter"}
     ids = sorted(message.headers["Nats-Msg-Id"].split(":") for message in found)
     assert len({parts[0] for parts in ids}) == 1
-    assert re.fullmatch(r"[0-9a-f-]{36}", ids[0][0]), "the id of the query, as it stands in the checkpoint"
+    assert re.fullmatch(r"[0-9a-f-]{36}", ids[0][0]), "the id of the query, as in the checkpoint"
     assert [parts[1:] for parts in ids] == [
         ["0", "0", "0"],
         ["0", "0", "1"],
@@ -128,13 +128,13 @@ def test_a_batch_that_is_repeated_after_a_crash_adds_nothing(on: Nats) -> None:
 # What can be wrong
 
 
-def test_a_subject_that_no_stream_keeps_is_told(on: Nats) -> None:
+def test_a_subject_that_no_stream_keeps_is_reported(on: Nats) -> None:
     rows = on.spark.sql("SELECT 'x' AS data")
     told = reason(lambda: write(on, rows, subject="no.stream.here"))
     assert "no.stream.here" in told or "no stream" in told.lower()
 
 
-def test_a_stream_that_refuses_is_told(on: Nats) -> None:
+def test_a_stream_that_refuses_is_reported(on: Nats) -> None:
     stream = on.broker.make_stream(max_msgs=2, discard="new")
     told = reason(lambda: write(on, on.spark.sql("SELECT 'x' AS data FROM range(5)"), subject=f"{stream}.a"))
     assert "maximum messages exceeded" in told
@@ -156,7 +156,7 @@ def test_to_overwrite_is_refused(on: Nats) -> None:
     assert "messages cannot be overwritten, only added" in told
 
 
-def test_a_column_that_is_not_known_is_told_and_nothing_is_written(on: Nats) -> None:
+def test_a_column_that_is_not_known_is_reported_and_nothing_is_written(on: Nats) -> None:
     stream = on.broker.make_stream()
     rows = on.spark.sql("SELECT 'x' AS data, 1 AS amount")
     assert "cannot use the column `amount`" in reason(lambda: write(on, rows, subject=f"{stream}.a"))
@@ -164,7 +164,7 @@ def test_a_column_that_is_not_known_is_told_and_nothing_is_written(on: Nats) -> 
 
 
 @pytest.mark.parametrize(("seconds", "warned"), [(1, True), (120, True), (3600, False)])
-def test_a_duplicate_window_shorter_than_a_restart_is_told(
+def test_a_duplicate_window_shorter_than_a_restart_is_reported(
     on: Nats, capfd: pytest.CaptureFixture[str], seconds: int, warned: bool
 ) -> None:
     stream = on.broker.make_stream(duplicate_window=seconds)

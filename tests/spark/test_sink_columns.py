@@ -63,14 +63,14 @@ def test_text_and_null_payloads_become_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", ["subject", "msgId"])
-def test_a_null_where_there_must_be_a_value_is_told(name: str) -> None:
+def test_a_null_where_there_must_be_a_value_is_reported(name: str) -> None:
     columns = {"data": pa.array([b"", b""]), "subject": pa.array(["a", "b"]), "msgId": pa.array(["1", "2"])}
     columns[name] = pa.array(["x", None])
     with pytest.raises(DataSourceError, match=f"the column `{name}` is NULL in row 1"):
         messages(pa.record_batch(columns))
 
 
-def test_an_empty_message_id_is_told() -> None:
+def test_an_empty_message_id_is_reported() -> None:
     columns = {"data": pa.array([b"", b""]), "msgId": pa.array(["1", ""])}
     with pytest.raises(DataSourceError, match="the column `msgId` is empty in row 1"):
         messages(pa.record_batch(columns), "s")

@@ -79,7 +79,7 @@ def test_available_now_keeps_to_the_limit_and_ends(on: Nats) -> None:
     assert letters(on.drain(rows)) == ["abc", "def", "g"]
 
 
-def test_latest_is_not_resolved_anew_when_spark_repeats_the_first_batch(on: Nats) -> None:
+def test_latest_is_not_resolved_again_when_spark_repeats_the_first_batch(on: Nats) -> None:
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.a", list("old"))
     rows = on.read_stream(stream, startingOffsets="latest")
@@ -254,7 +254,7 @@ def test_messages_that_are_removed_between_planning_and_reading_fail_the_read(
     ]
 
 
-def test_a_stream_that_was_created_anew_fails_the_query_or_is_read_from_its_start(
+def test_a_stream_that_was_re_created_fails_the_query_or_is_read_from_its_start(
     broker: Broker, ask: Ask
 ) -> None:
     stream = broker.make_stream()
@@ -268,8 +268,10 @@ def test_a_stream_that_was_created_anew_fails_the_query_or_is_read_from_its_star
     assert run(ask(stream, failOnDataLoss=False), end)[0] == ["xy"]
 
 
-def test_a_batch_that_is_repeated_goes_on_without_a_stream_that_may_be_lost(broker: Broker, ask: Ask) -> None:
-    """The checkpoint asks for messages 1 to 4, but whoever made the stream anew stored only two."""
+def test_a_batch_that_is_repeated_continues_without_a_stream_that_may_be_lost(
+    broker: Broker, ask: Ask
+) -> None:
+    """The checkpoint asks for messages 1 to 4, but the re-created stream has only two."""
     stream = broker.make_stream()
     broker.publish(f"{stream}.a", list("abcd"))
     end = ask(stream, startingOffsets="earliest").latestOffset({}, ReadAllAvailable())
@@ -283,7 +285,7 @@ def test_a_batch_that_is_repeated_goes_on_without_a_stream_that_may_be_lost(brok
     assert run(forgiving, end)[0] == ["xy"]
 
 
-def test_a_stream_that_was_created_anew_is_recognised_when_it_is_longer_than_before(
+def test_a_stream_that_was_re_created_is_recognised_when_it_is_longer_than_before(
     broker: Broker, ask: Ask
 ) -> None:
     stream = broker.make_stream()
@@ -300,6 +302,6 @@ def test_a_stream_that_was_created_anew_is_recognised_when_it_is_longer_than_bef
         reader.partitions({}, end)
 
 
-def test_a_checkpoint_of_another_source_is_told(broker: Broker, ask: Ask) -> None:
+def test_a_checkpoint_of_another_source_is_reported(broker: Broker, ask: Ask) -> None:
     with pytest.raises(DataSourceError, match="not one of this source"):
         ask(broker.make_stream()).latestOffset({"topic": {"0": 1}}, ReadAllAvailable())

@@ -1,4 +1,4 @@
-"""Time that stands still until a test moves it: a clock, and an event loop whose timers go by it."""
+"""Time that only moves when a test moves it: a clock, and an event loop whose timers follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream on a clock that the test moves, beside the model of what it keeps."""
+"""A stream on a clock that the test moves, and a model of what it keeps."""
 
 from __future__ import annotations
 

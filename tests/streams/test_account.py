@@ -1,4 +1,4 @@
-"""A server with one account: its limits hold, its streams are kept under its name, clients are told."""
+"""A server with one account: its limits hold, its streams are stored under its name, clients get errors."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import itertools
 import json
 import random
 import time
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,18 @@ async def compare(clients: list[Client], histories: list[History]) -> None:
     )
 
 
+@asynccontextmanager
+async def both_servers(directory: Path) -> AsyncIterator[list[Client]]:
+    """A client of nats-server and one of headrace."""
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(jetstream_server(kind, directory / kind))
+            for kind in ("nats-server", "headrace")
+        ]
+        async with AsyncExitStack() as connections:
+            yield [await connections.enter_async_context(client_of(server)) for server in servers]
+
+
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))]
 
 
@@ -159,17 +172,11 @@ SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12
 async def test_both_servers_keep_what_the_model_keeps(tmp_path: Path, seed: int) -> None:
     source = random.Random(seed)
     histories = [random_history(source, restarts=False) for _ in range(STREAMS)]
-    with ExitStack() as stack:
-        servers = [
-            stack.enter_context(jetstream_server(kind, tmp_path / kind))
-            for kind in ("nats-server", "headrace")
-        ]
-        async with AsyncExitStack() as connections:
-            clients = [await connections.enter_async_context(client_of(server)) for server in servers]
-            for history in histories:
-                await fill_both(clients, history)
-                let_time_pass(history.model)
-            await compare(clients, histories)
+    async with both_servers(tmp_path) as clients:
+        for history in histories:
+            await fill_both(clients, history)
+            let_time_pass(history.model)
+        await compare(clients, histories)
 
 
 @pytest.mark.timeout(180)
@@ -177,20 +184,11 @@ async def test_both_servers_keep_what_the_model_keeps(tmp_path: Path, seed: int)
 async def test_both_servers_keep_it_if_time_passes_while_they_are_down(tmp_path: Path, seed: int) -> None:
     source = random.Random(1000 + seed)
     histories = [random_history(source, restarts=True) for _ in range(STREAMS)]
-    for life in range(2):
-        with ExitStack() as stack:
-            servers = [
-                stack.enter_context(jetstream_server(kind, tmp_path / kind))
-                for kind in ("nats-server", "headrace")
-            ]
-            async with AsyncExitStack() as connections:
-                clients = [await connections.enter_async_context(client_of(server)) for server in servers]
-                if life == 0:
-                    for history in histories:
-                        await fill_both(clients, history)
-                else:
-                    await compare(clients, histories)
-        if life == 0:
-            for history in histories:
-                let_time_pass(history.model)
-            await asyncio.sleep(AGE + 1)
+    async with both_servers(tmp_path) as clients:
+        for history in histories:
+            await fill_both(clients, history)
+    for history in histories:
+        let_time_pass(history.model)
+    await asyncio.sleep(AGE + 1)
+    async with both_servers(tmp_path) as clients:
+        await compare(clients, histories)

@@ -40,7 +40,7 @@ def test_a_value_forges_no_header() -> None:
     assert headers.append(b"", b"B", b"x\r\nC: 1") == b"NATS/1.0\r\nB: x  C: 1\r\n\r\n"
 
 
-def test_a_header_is_replaced_where_it_stands() -> None:
+def test_a_header_is_replaced_in_place() -> None:
     assert headers.replace(BLOCK, b"A", b"longer") == BLOCK.replace(b"A: 1", b"A: longer")
     assert headers.replace(BLOCK, b"New", b"x") == BLOCK[:-2] + b"New: x\r\n\r\n"
 

@@ -1,4 +1,4 @@
-"""A disk that stands still: publishers wait, and what the server holds for it is bounded."""
+"""A disk that hangs: publishers wait, and the server's buffers are bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAYLOAD = b"x" * (MIB - 1024)
 MESSAGES = 200
 MOST_HELD = 64 * MIB
 IN_SOCKETS = 32 * MIB
-"""What the kernel, and a frame that has not arrived whole, may take beside it."""
+"""What the kernel, and an incomplete frame, may hold in addition."""
 PINGS = 30
 
 
@@ -60,7 +60,7 @@ def expecting(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("frame", [plain, expecting])
-def test_publishers_wait_for_a_disk_that_stands_still(
+def test_publishers_wait_for_a_disk_that_hangs(
     frame: Callable[[int], bytes],
     library: Path,
     tmp_path: Path,
@@ -90,9 +90,9 @@ def test_publishers_wait_for_a_disk_that_stands_still(
 
 
 def send_until_nothing_is_taken(publisher: socket.socket, bystander: socket.socket, data: bytes) -> int:
-    """How much the server takes while the disk stands still.
+    """How much the server accepts while the disk hangs.
 
-    A bystander's PONG shows that the server has had a look at its sockets: after so many of them without
+    A bystander's PONG shows that the server has polled its sockets: after this many of them without
     a byte taken, it does not want to read this one.
     """
     publisher.setblocking(False)

@@ -30,7 +30,7 @@ SLICES_SHOWN = 60
 
 
 def report(run: Finished) -> str:
-    parts = (_rates, _latency, _acknowledged, _connections, _cost, _beside_seeds)
+    parts = (_rates, _latency, _acknowledged, _connections, _cost, _compared_with_seeds)
     return "\n".join(line for part in parts for line in part(run))
 
 
@@ -146,7 +146,7 @@ def _cost(run: Finished) -> list[str]:
     return lines
 
 
-def _beside_seeds(run: Finished) -> list[str]:
+def _compared_with_seeds(run: Finished) -> list[str]:
     if not run.job.preset:
         return []
     preset = PRESETS[run.job.preset]

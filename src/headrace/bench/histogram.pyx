@@ -1,6 +1,6 @@
 """Durations by the million, in fixed memory: log-linear histograms, one per slice of time.
 
-Every power of two is cut into 128 equal buckets, so a bucket is never wider than 1/128 of the values in it,
+Every power of two is split into 128 equal buckets, so a bucket is never wider than 1/128 of the values in it,
 whether they are microseconds or minutes. Below 128 nanoseconds a bucket is one nanosecond:
 
     value      bits                    bucket
@@ -61,11 +61,11 @@ cdef class Histogram:
         self.maxima[number] = max(self.maxima[number], nanoseconds)
 
     def add(self, int64_t offset_ns, int64_t nanoseconds):
-        """Count a duration in the slice that holds `offset_ns` after the start."""
+        """Count a duration in the slice of `offset_ns` after the start."""
         self.record(offset_ns, nanoseconds)
 
     def used(self):
-        """The numbers of the slices that something was counted in."""
+        """The numbers of the slices with counts."""
         return [number for number in range(self.slices) if self.buckets(number)]
 
     def buckets(self, int number):

@@ -1,14 +1,14 @@
 """The load generator's clients of a stream: those who publish to it and those who pull from it.
 
-A publisher is a requester whose answers are looked into. `{"stream":"S","seq":17}` must name a sequence of
-this run, each exactly once, and the sequences of one publisher must follow each other as its messages do.
+A publisher is a requester whose answers are checked. `{"stream":"S","seq":17}` must have a sequence of this run,
+each exactly once, and the sequences of one publisher must be in the order of its messages.
 An error response is counted and its text kept; the run continues.
 
-One that pulls asks for a batch, reads it, acknowledges every message if it is to, and asks for the next. All
-that matters about a message is in its reply subject, `$JS.ACK.S.C.<deliveries>.<sequence>. ...`: without a
-consumer of its own a sequence may come to any of those who share, but to one of them only; with one of its
-own they follow each other without a gap. In all it asks for exactly what it expects, so that no pull is left
-open at the end. A message without a reply subject is the server's word on a pull, and ends the run.
+A client that pulls asks for a batch, reads it, acknowledges every message if asked to, and asks for the next.
+Everything that matters about a message is in its reply subject, `$JS.ACK.S.C.<deliveries>.<sequence>. ...`. With
+a shared consumer, each sequence goes to exactly one of the clients; with its own consumer, a client gets all of
+them without a gap. In all it asks for exactly what it expects, so that no pull is left open at the end. A message
+without a reply subject is a status of a pull, and ends the run.
 """
 
 from libc.stdio cimport snprintf
@@ -42,7 +42,7 @@ cdef class StreamLoad(Load):
     # Building the run.
 
     def expect_sequences(self, int64_t first, int64_t count):
-        """The sequences from `first` on that publishers, or those who share a consumer, get once each."""
+        """The sequences from `first` on that publishers, or clients that share a consumer, get once each."""
         if first < 0 or count < 0 or self.seen != NULL:
             raise ValueError("sequences are expected once, and are not negative")
         self.seen = <uint8_t *>calloc(count // 8 + 1, 1)
@@ -75,7 +75,7 @@ cdef class StreamLoad(Load):
 
     def add_puller(self, int descriptor, str stream, str consumer, bytes inbox, int64_t batch, bint acknowledges,
                    int64_t first, int64_t expected):
-        """Pull `expected` messages, `batch` at a time, from a consumer of its own that starts at `first`."""
+        """Pull `expected` messages, `batch` at a time, from its own consumer, which starts at `first`."""
         if batch < 1 or expected < 0:
             raise ValueError("a batch has at least one message")
         names = f"{stream}.{consumer}".encode()
@@ -123,7 +123,7 @@ cdef class StreamLoad(Load):
             self.take_acknowledgement(index)
 
     cdef bint take_sequence(self, int index, int64_t sequence) noexcept nogil:
-        """Whether it is one of those that are expected, and comes for the first time."""
+        """Whether it is expected, and arrives for the first time."""
         cdef int64_t place = sequence - self.seen_first
         cdef char text[80]
         if not 0 <= place < self.seen_count or self.seen[place >> 3] & (1 << (place & 7)):
@@ -215,7 +215,7 @@ cdef class StreamLoad(Load):
             reply = token + 1
         end = <const char *>memchr(reply, c' ', connection.head + connection.head_length - reply)
         if end == NULL or memcmp(reply, b"$JS.ACK.", 8) != 0:
-            # No message, but what the server has to say about the pull.
+            # Not a message, but a status of the pull.
             connection.messages -= 1
             length = min(connection.body_length, connection.header_length)
             token = <const char *>memchr(connection.body, c'\r', length)
@@ -258,5 +258,5 @@ cdef class StreamLoad(Load):
 
     @property
     def first_refusal(self):
-        """The text of the first error answer, or the status that came instead of one."""
+        """The text of the first error response, or the status that arrived instead."""
         return self.refusal.decode("utf-8", "replace")

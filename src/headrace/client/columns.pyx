@@ -19,14 +19,14 @@ and these are the columns, in Arrow's layout (offsets are 32-bit, one more than 
 The plan
 --------
 `read` parses frames with the GIL released until something happens that is not a row: the batch is full, the
-server's credit runs low, another frame came (returned as an Event), the range is complete, time is over.
+server's credit runs low, another frame arrived (returned as an Event), the range is complete, or time is up.
 Python looks at the attributes and decides. `take` returns the buffers without copying, and starts a new batch.
 
 The rules
 ---------
-* Sequences rise. A server that goes back is not believed.
-* A string column is valid UTF-8. Subjects and headers on the wire may be anything, so what is not UTF-8 gets
-  replacement characters: one odd message must not make a stream unreadable. Payloads are bytes, and stay.
+* Sequences increase. Anything else is an error of the server.
+* A string column is valid UTF-8. Subjects and headers on the wire may be any bytes, so invalid UTF-8 gets
+  replacement characters: one odd message must not make a stream unreadable. Payloads stay as they are.
 * A batch ends when it has `batch_rows` rows or `batch_bytes` bytes, so 32-bit offsets never overflow.
 * Header lines without a colon are skipped; spaces around a value are not part of it (as in other clients).
 """
@@ -66,11 +66,11 @@ cdef class Buffer:
 
 
 cdef Buffer release(Bytes *run):
-    """Hand the memory over; the run is empty afterwards, and remembers how much it needed."""
+    """Return the memory; the run is empty afterwards, and remembers how much it needed."""
     cdef Buffer buffer = Buffer.__new__(Buffer)
     buffer.data, buffer.length = run.data, run.length
     run.data = NULL
-    run.capacity = run.length  # `ensure` takes it as a first guess
+    run.capacity = run.length  # `ensure` uses it as a first guess
     run.length = 0
     return buffer
 
@@ -92,7 +92,7 @@ cdef inline bint is_ack_subject(Frame *frame) noexcept nogil:
 
 
 cdef inline bint is_status(Frame *frame) noexcept nogil:
-    """Whether it is the consumer itself that speaks: an end, a heartbeat, a refusal."""
+    """Whether it is a status message of the consumer: an end, a heartbeat, a refusal."""
     return frame.kind == HMSG and frame.headers_length > STATUS_DIGIT \
         and memcmp(frame.headers, b"NATS/1.0 ", STATUS_DIGIT) == 0 and not is_ack_subject(frame)
 
@@ -104,7 +104,7 @@ cdef inline bint is_blank(char byte) noexcept nogil:
 cdef class Columns:
     """Rows of the messages that arrive for a subscription, up to the sequence `last`.
 
-    `first` is the first sequence that may come; whatever comes after `last` is ignored.
+    `first` is the first expected sequence; messages after `last` are ignored.
     """
 
     def __cinit__(self, int64_t sid, *, int64_t first, int64_t last, int64_t batch_rows=32768,
@@ -211,7 +211,7 @@ cdef class Columns:
                 + self.texts[KEY].data.length + self.texts[VALUE].data.length)
 
     cdef Status prepare(self) noexcept nogil:
-        """Give every run memory, so that an empty batch is a batch too."""
+        """Allocate memory for every run, so that an empty batch is a batch, too."""
         cdef Texts *texts
         cdef int part
         for part in range(4):
@@ -229,7 +229,7 @@ cdef class Columns:
         return READY
 
     cdef Status take_frame(self, Frame *frame) noexcept nogil:
-        """Make a row of a delivery."""
+        """Append a row for a delivery."""
         cdef const char *starts[ACK_TOKENS_MAX + 1]
         cdef const char *at = frame.reply
         cdef const char *end = at + frame.reply_length

@@ -176,7 +176,7 @@ class ServerConnection:
             said = msgspec.json.decode(info, type=ServerInfo)
             neighbours = [parse_url(url) for url in said.connect_urls or []]
         except (*UNREADABLE_JSON, UsageError) as error:
-            raise BadFrame(f"an INFO that makes no sense: {error}") from None
+            raise BadFrame(f"an invalid INFO: {error}") from None
         if said.tls_required:
             raise Refused(f"the server at {self.address} wants TLS; this client has none")
         self.max_payload = said.max_payload
@@ -196,7 +196,7 @@ class ServerConnection:
             raise ConnectionEnded(str(error)) from None
 
     def handle(self, event: Event) -> None:
-        """Answer pings, and note errors. A message that nobody waits for is dropped."""
+        """Answer a ping, learn from INFO, raise an error. A message that nobody waits for is dropped."""
         if event.kind == "PING":
             self.send(b"PONG\r\n")
         elif event.kind == "INFO":

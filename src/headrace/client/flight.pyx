@@ -1,4 +1,4 @@
-"""Publishing with acknowledgements: a bounded number of messages on their way, no Python per message.
+"""Publishing with acknowledgements: a bounded number of messages in flight, no Python per message.
 
 Every message of a publisher has a number, and asks for its acknowledgement at `inbox` + number:
 
@@ -7,17 +7,17 @@ Every message of a publisher has a number, and asks for its acknowledgement at `
 
 The plan
 --------
-`run` encodes rows while fewer than `limit` wait, writes, and settles what the acknowledgements name, with the
-GIL released. It comes back when all rows are written (or all are settled, as asked), when a frame comes that
-is not a plain acknowledgement, or when nothing moved for a while. Python decides what that means: `retry` one
+`run` encodes rows while fewer than `limit` wait, writes, and settles acknowledged messages, with the GIL
+released. It returns when all rows are written (or all are settled, as asked), when a frame arrives that is not
+a plain acknowledgement, or when nothing moved for a while. Python decides what that means: `retry` one
 message, `resend` everything that waits after a new connection, or give up.
 
 The rules
 ---------
-* Once the limit is reached, the next row is encoded when a quarter of it is settled: else every
+* Once the limit is reached, the next row is encoded when a quarter of it is settled: otherwise every
   acknowledgement would cost a system call for one message.
-* Whoever sends again what may have arrived needs a message id; `resend` says how many have none.
-* An acknowledgement for a number that does not wait is ignored: it comes when a message was sent twice.
+* A message that may have arrived needs a message id to be sent again; `resend` returns how many have none.
+* An acknowledgement for a number that does not wait is ignored: it arrives when a message was sent twice.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -32,7 +32,7 @@ from headrace.client.growing cimport ensure, put
 from headrace.engine.core.system cimport monotonic_nanoseconds
 
 cdef enum:
-    OUTBOX_BYTES = 128 * 1024        # at least so much is encoded before it is written
+    OUTBOX_BYTES = 128 * 1024        # at least this much is encoded before it is written
     PONG_LENGTH = 6
     LIMIT_MAX = 1 << 20
 
@@ -42,7 +42,7 @@ cdef inline bint is_gap(char byte) noexcept nogil:
 
 
 cdef inline const char *skip_string(const char *at, const char *end) noexcept nogil:
-    """From the quote that opens a string to behind the one that closes it; NULL if none does."""
+    """From the opening quote of a string to after the closing one; NULL if there is none."""
     at += 1
     while at < end:
         if at[0] == c'"':
@@ -52,7 +52,7 @@ cdef inline const char *skip_string(const char *at, const char *end) noexcept no
 
 
 cdef const char *skip_value(const char *at, const char *end) noexcept nogil:
-    """Behind a JSON value, NULL if it does not end."""
+    """The end of a JSON value; NULL if it does not end."""
     cdef int depth = 0
     while at < end:
         if at[0] == c'"':
@@ -149,7 +149,7 @@ cdef class Flight:
         return self.is_sent()
 
     def follow(self, int64_t sid):
-        """The acknowledgements come to this subscription from now on."""
+        """Acknowledgements arrive at this subscription from now on."""
         self.sid = sid
 
     def add(self, Outgoing outgoing not None):
@@ -162,7 +162,7 @@ cdef class Flight:
             self.kept.append(outgoing)
 
     def run(self, Frames frames, double timeout, bint settle):
-        """Send, and take acknowledgements, until all is sent; with `settle`, until nothing waits any more.
+        """Send, and process acknowledgements, until all is sent; with `settle`, until all is acknowledged.
 
         Returns an Event for another frame. Returns None when that is reached, when there are `failures`, or
         when nothing moved for `timeout` seconds. Raises BadFrame and ConnectionEnded.
@@ -192,7 +192,7 @@ cdef class Flight:
             del self.kept[0]
 
     def resend(self):
-        """Send again whatever waits, on a new connection. Returns how many of them have no message id."""
+        """Resend everything that waits, on a new connection. Returns how many of them have no message id."""
         cdef int64_t number
         cdef Sent *sent
         cdef int64_t without = 0
@@ -250,7 +250,7 @@ cdef class Flight:
             if status != READY:
                 return status
             if frames.frame.kind == PING:
-                # Behind what waits to be written: the socket may have taken a frame in part.
+                # After what waits to be written: a frame may be partly written.
                 if not ensure(&self.outbox, PONG_LENGTH):
                     return NO_MEMORY
                 put(&self.outbox, b"PONG\r\n", PONG_LENGTH)

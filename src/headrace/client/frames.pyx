@@ -3,21 +3,21 @@
 The plan
 --------
 One buffer per connection. `parse` looks at the frame that starts at `start` and leaves its parts in `frame`,
-as pointers into the buffer; `advance` gives it up. When `parse` answers UNFINISHED, `fill` moves the rest of
-the buffer to its beginning and reads what the socket has. The buffer grows only for a frame that is larger,
-and only up to what the protocol allows.
+as pointers into the buffer; `advance` releases it. When `parse` returns UNFINISHED, `fill` moves the rest of
+the buffer to its beginning and reads what the socket has. The buffer grows only for a larger frame, and only
+up to what the protocol allows.
 
     buffer   taken | start … unread … end | room for `fill`
 
-Those who wait for messages in bulk (`columns.pyx`, `flight.pyx`) call these C methods with the GIL released.
-Everything else is rare, and comes to Python as an `Event` from `next`.
+Readers of many messages (`columns.pyx`, `flight.pyx`) call these C methods with the GIL released. Everything
+else is rare, and Python gets it as an `Event` from `next`.
 
 The rules
 ---------
 * Every length that the server sends is checked before it is used.
-* A pointer of `frame` is good until the next `advance`, `fill` or `feed`.
+* A pointer of `frame` is valid until the next `advance`, `fill` or `feed`.
 * `self.x = self.x + 1`, not `self.x += 1`, where the GIL is released: the debug build cannot compile that.
-* The descriptor is the caller's. It may be blocking or not: no call here waits but in `poll`.
+* The descriptor belongs to the caller. It may be blocking or not: calls here wait only in `poll`.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -33,8 +33,8 @@ import os
 
 cdef enum:
     BUFFER_BYTES = 256 * 1024         # stays in a core's L2 cache
-    LINE_MAX = 1024 * 1024            # an INFO of a large cluster is the longest line there is
-    PAYLOAD_MAX = 128 * 1024 * 1024   # a server takes 64 MiB at most, but answers with such a message in base64
+    LINE_MAX = 1024 * 1024            # the INFO of a large cluster is the longest line
+    PAYLOAD_MAX = 128 * 1024 * 1024   # a server accepts at most 64 MiB, but returns such a message in base64
 
 KINDS = ("MSG", "HMSG", "PING", "PONG", "+OK", "-ERR", "INFO")
 
@@ -81,7 +81,7 @@ cdef class Frames:
         free(self.buffer)
 
     def attach(self, int descriptor):
-        """Read from this socket from now on; what is left of an earlier one is forgotten. -1: from none."""
+        """Read from this socket from now on; unread bytes of an earlier one are dropped. -1: from none."""
         self.descriptor = descriptor
         self.start = self.end = self.wanted = 0
         self.error = 0
@@ -102,7 +102,7 @@ cdef class Frames:
     def next(self, double timeout):
         """The next frame, or None when there is none within `timeout` seconds.
 
-        Raises BadFrame, and ConnectionEnded when the connection is over.
+        Raises BadFrame, and ConnectionEnded if the connection has ended.
         """
         cdef int64_t deadline = deadline_after(timeout)
         cdef Status status
@@ -219,14 +219,14 @@ cdef class Frames:
         return READY
 
     cdef void advance(self) noexcept nogil:
-        """Give up the frame that `parse` found."""
+        """Release the frame that `parse` found."""
         self.start = self.start + self.frame.length
         self.wanted = 0
 
     # The socket
 
     cdef Status reserve(self) noexcept nogil:
-        """Move what is unread to the beginning, and make room for the frame that is wanted."""
+        """Move unread bytes to the beginning, and make room for the wanted frame."""
         cdef Py_ssize_t unread = self.end - self.start
         cdef char *grown
         if self.start > 0:
@@ -241,7 +241,7 @@ cdef class Frames:
         return READY
 
     cdef Status fill(self) noexcept nogil:
-        """Read what the socket has, once. READY, or BLOCKED when there is nothing now."""
+        """Read what the socket has, once. READY, or BLOCKED if there is nothing now."""
         cdef Py_ssize_t count
         if self.descriptor < 0:
             return WAITED
@@ -259,7 +259,7 @@ cdef class Frames:
         return ENDED
 
     cdef Status write(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept nogil:
-        """Write what the socket takes, once. READY, or BLOCKED when it takes nothing now."""
+        """Write what the socket accepts, once. READY, or BLOCKED if it accepts nothing now."""
         cdef Py_ssize_t count = send(self.descriptor, data, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         written[0] = max(count, 0)
         if count >= 0:
@@ -272,13 +272,13 @@ cdef class Frames:
         return ENDED
 
     cdef Status wait(self, short events, int64_t deadline) noexcept nogil:
-        """READY when the socket is, WAITED when the time is over, INTERRUPTED by a signal."""
+        """READY when the socket is, WAITED when the time is up, INTERRUPTED by a signal."""
         cdef pollfd entry
         cdef int64_t left = deadline - monotonic_nanoseconds()
         if left <= 0:
             return WAITED
         entry.fd, entry.events, entry.revents = self.descriptor, events, 0
-        # Rounded up, so that the time is over when poll says so.
+        # Rounded up, so that the time is up when poll says so.
         cdef int ready = poll(&entry, 1, <int>min((left + 999_999) // 1_000_000, <int64_t>INT_MAX))
         if ready > 0:
             return READY
@@ -305,7 +305,7 @@ cdef class Frames:
         return event
 
     cdef object result(self, Status status):
-        """What a reader returns that has ended with this status: the frame, or None. Raises its exception."""
+        """The result of a reader that has ended with this status: the frame, or None. Raises its exception."""
         if status == READY:
             event = self.event()
             self.advance()

@@ -8,15 +8,15 @@
 The plan
 --------
 `check` looks at every row before the first is sent, so a bad one stops a batch as a whole: an empty subject, a
-line break in a header, more bytes than the server takes. After that `put_frame` cannot fail but for memory,
-and may be called again for a row whose acknowledgement did not come.
+line break in a header, more bytes than the server accepts. After that `put_frame` can only fail for lack of
+memory, and may be called again for a row that was not acknowledged.
 
 The rules
 ---------
-* Offsets are checked against the buffers' lengths: an array that was put together by hand is not trusted.
-* A null payload is an empty one. A null msg id is none. A null subject or key is a fault.
-* Where a row has a msg id of its own, a `Nats-Msg-Id` among its headers (copied from another stream, say) is
-  left out: the server would take the first, and readers see both.
+* Offsets are checked against the buffers' lengths: an array that was assembled by hand is not trusted.
+* A null payload is empty. A null msg id means none. A null subject or key is an error.
+* If a row has its own msg id, a `Nats-Msg-Id` in its headers (copied from another stream, say) is left out: the
+  server would use the first, and readers would see both.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -39,7 +39,7 @@ class BadRow(ValueError):
 
 
 cdef class View:
-    """The bytes of an object, whatever they mean to it."""
+    """The bytes of an object, whatever their type."""
 
     def __cinit__(self, owner):
         PyObject_GetBuffer(owner, &self.buffer, PyBUF_SIMPLE)
@@ -71,7 +71,7 @@ cdef class Offsets:
         return self.validity != NULL and not (self.validity[row >> 3] >> (row & 7)) & 1
 
     def check(self, Py_ssize_t limit):
-        """Raise ValueError unless the offsets rise and end within `limit`."""
+        """Raise ValueError unless the offsets increase and end within `limit`."""
         cdef Py_ssize_t row
         cdef int32_t at = 0
         cdef bint good = True
@@ -121,7 +121,7 @@ cdef inline bint breaks_line(Text text) noexcept nogil:
 
 
 cdef const char *subject_fault(Text subject) noexcept nogil:
-    """Why nobody may publish to it, or NULL."""
+    """Why it is not a valid subject to publish to, or NULL."""
     cdef Py_ssize_t at, token = 0
     if subject.length == 0:
         return b"the subject is missing"
@@ -204,7 +204,7 @@ cdef class Outgoing:
         return self.subjects.get(row) if self.subjects is not None else self.one_subject
 
     cdef bint has_id(self, Py_ssize_t row) noexcept nogil:
-        """Whether the server can tell that it has this message already."""
+        """Whether the server can recognize this message as a duplicate."""
         cdef Py_ssize_t entry
         if self.msg_ids is not None and self.msg_ids.get(row).length > 0:
             return True
@@ -216,7 +216,7 @@ cdef class Outgoing:
         return False
 
     cdef Py_ssize_t headers_length(self, Py_ssize_t row) noexcept nogil:
-        """Of the header block that `put_frame` writes; 0 when there is none."""
+        """The length of the header block that `put_frame` writes; 0 if there is none."""
         cdef Py_ssize_t length = 0, entry
         cdef Text key
         cdef bint own_id = self.msg_ids is not None and self.msg_ids.get(row).length > 0
@@ -234,7 +234,7 @@ cdef class Outgoing:
                         int64_t number) noexcept nogil:
         """Append a row's frame, with the reply subject `inbox` + `number` if there is an inbox.
 
-        False when there is no memory.
+        Returns False if there is no memory.
         """
         cdef Text subject = self.subject_of(row)
         cdef Text payload = self.payloads.get(row)

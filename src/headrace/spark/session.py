@@ -183,7 +183,7 @@ def _reason(error: Exception, output: IO[bytes] | None) -> str:
     exception = getattr(error, "java_exception", None)
     text = str(exception.getMessage() if exception is not None else error)
     if "stopped SparkContext" in text:
-        return "it did not take the application, or cannot be reached"
+        return "it did not accept the application, or cannot be reached"
     if exception is None and output is not None:
         output.seek(0)
         printed = output.read().decode(errors="replace")

@@ -95,7 +95,7 @@ class Retention:
         return min((consumer.needs_all_from for consumer in self._consumers.values()), default=NEVER)
 
     def _is_done(self, seq: int, subject: bytes) -> bool:
-        """Whether it was delivered, and nobody needs it. In a work queue, undelivered messages stay."""
+        """Whether nobody needs it any more. In a work queue, a message that matches no consumer stays."""
         if self._is_needed(seq, subject):
             return False
         readers = self._consumers.values()

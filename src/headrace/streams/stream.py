@@ -295,29 +295,13 @@ class Stream:
 
     async def committed(self) -> None:
         """Wait until all changes so far are on disk. Raises ApiError if they cannot be written."""
-        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-        def on_done(failure: str | None) -> None:
-            if not done.done():
-                done.set_result(failure)
-
         self.log.commit()
-        self.log.when_committed(on_done)
-        failure = await done
-        if failure:
+        if failure := await _outcome(self.log.when_committed):
             raise api_error("stream_store_failed", err=failure)
 
     async def erased(self) -> None:
         """Wait until the texts of deleted messages are overwritten. Raises ApiError if that fails."""
-        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-        def on_done(failure: str | None) -> None:
-            if not done.done():
-                done.set_result(failure)
-
-        self.log.when_erased(on_done)
-        failure = await done
-        if failure:
+        if failure := await _outcome(self.log.when_erased):
             self._erase_later()
             raise api_error("stream_msg_delete_failed", err=f"message removed but not erased: {failure}")
 
@@ -361,6 +345,18 @@ class Stream:
             sources=self.ingest.sources_info() or [],
             ts=format_time(jetstream.now()),
         )
+
+
+async def _outcome(call_when_done: Callable[[Callable[[str | None], None]], None]) -> str | None:
+    """Wait until it is done; why it failed, or None."""
+    done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def on_done(failure: str | None) -> None:
+        if not done.done():
+            done.set_result(failure)
+
+    call_when_done(on_done)
+    return await done
 
 
 def _json(text: str) -> str:

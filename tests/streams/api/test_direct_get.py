@@ -42,7 +42,7 @@ async def test_odd_requests(filled: Peers, subject: str, body: str) -> None:
     await get_one(filled, subject, body)
 
 
-async def test_the_last_of_a_subject_says_where_it_stands(filled: Peers) -> None:
+async def test_the_last_of_a_subject_says_where_it_is(filled: Peers) -> None:
     headers, payload = await get_one(filled, "M.m.1", "")
     assert payload == b"payload 19"
     assert headers["Nats-Sequence"] == "20"

@@ -120,7 +120,7 @@ def test_floor_is_below_everything_pending_in_any_order(order: list[int], count:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_pending_below_a_sequence_is_found_whatever_happened_before(seed: int) -> None:
-    """Also what was renewed, which stands behind later messages. Compared with a plain set."""
+    """Also renewed ones, which come after later messages. Compared with a plain set."""
     chance = random.Random(seed)
     ledger, pending, delivered = Ledger({}), set[int](), 0
     for now in range(300):

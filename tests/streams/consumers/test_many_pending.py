@@ -70,7 +70,7 @@ async def test_a_purge_is_answered_when_nothing_of_it_is_pending(peers: Peers) -
             assert (await info(client))["num_ack_pending"] == 10
 
 
-async def test_what_begins_anew_is_not_acknowledged_by_what_came_before(
+async def test_a_restarted_consumer_is_not_acknowledged_by_what_came_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer is reset while an acknowledgement of very many is under way, one in a turn."""

@@ -17,7 +17,7 @@ from tests.streams.consumers import sessions_time as consumer_sessions_time
 from tests.streams.recorder import Session, play
 
 REFERENCE_TRIES = 3
-"""nats-server counts what is pending beside the publish that it answers, sometimes late. Ours does not."""
+"""nats-server may count a pending message only after it has acknowledged its publish. Ours does not."""
 SESSIONS = (
     *consumer_sessions_api.SESSIONS,
     *consumer_sessions_pull.SESSIONS,

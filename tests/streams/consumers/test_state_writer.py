@@ -1,4 +1,4 @@
-"""Writing the state of consumers beside the event loop."""
+"""Writing the state of consumers in a background thread."""
 
 from __future__ import annotations
 

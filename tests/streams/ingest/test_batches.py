@@ -26,7 +26,7 @@ async def stage(client: Client, batch_id: str, seq: int, **headers: str) -> Any:
 
 
 async def play(kind: ServerKind, directory: Path) -> tuple[list[Any], list[Any]]:
-    """What the publisher is answered, and what whoever listens is told."""
+    """What the publisher is answered, and the advisories."""
     answers: list[Any] = []
     told: list[Any] = []
     with jetstream_server(kind, directory, LIMITS) as server:

@@ -43,7 +43,7 @@ def test_schedules() -> None:
     assert parse_pattern("@hourly", None, FAR).time == FAR - FAR % (3600 * SECOND) + 3600 * SECOND
 
 
-def test_a_schedule_that_was_missed_goes_on_from_now() -> None:
+def test_a_schedule_that_was_missed_continues_from_now() -> None:
     assert parse_pattern("@every 1s", None, 0).time > 1_700_000_000 * SECOND
     assert parse_pattern("* * * * * *", None, 0).time > 1_700_000_000 * SECOND
 

@@ -15,7 +15,7 @@ from tests.streams.embedded import embedded_server
 from tests.streams.peers import API, ask
 
 REQUESTS = 40
-"""A queue group picks who answers; each of the two has some of so many."""
+"""A queue group picks who answers; of this many requests each of the two answers some."""
 
 
 async def create_origin_and_mirror(client: Client, **config: Any) -> None:

@@ -122,7 +122,7 @@ async def test_a_mirror_follows_a_purge(peers: Peers) -> None:
     await compare(peers, "N", 6)
 
 
-async def test_a_mirror_that_was_purged_beyond_its_end_goes_on_behind_that(peers: Peers) -> None:
+async def test_a_mirror_that_was_purged_beyond_its_end_continues_behind_that(peers: Peers) -> None:
     await fill(peers)
     await peers.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "O"}})
     await compare(peers, "M", 5)
@@ -134,7 +134,7 @@ async def test_a_mirror_that_was_purged_beyond_its_end_goes_on_behind_that(peers
     assert (state["first_seq"], state["messages"]) == (8, 3)
 
 
-async def test_an_origin_that_is_missing_is_told(peers: Peers) -> None:
+async def test_an_origin_that_is_missing_is_reported(peers: Peers) -> None:
     infos = []
     for client in (peers.real, peers.ours):
         await ask(client, "STREAM.CREATE.M", {"name": "M", "mirror": {"name": "LATER"}})

@@ -145,7 +145,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Seed:
+class BestSeed:
     system: str
     step: str
     pubs: int
@@ -157,7 +157,7 @@ class Seed:
 
 
 @dataclass(frozen=True)
-class BesideSeed:
+class SeedComparison:
     system: str
     pubs: int
     subs: int
@@ -183,8 +183,8 @@ class Content:
     over_time: tuple[Stretch, ...]
     fan_out: tuple[FanOut, ...]
     memory: tuple[Memory, ...]
-    seeds: tuple[Seed, ...]
-    beside_seeds: tuple[BesideSeed, ...]
+    seeds: tuple[BestSeed, ...]
+    compared_with_seeds: tuple[SeedComparison, ...]
 
 
 def compute(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool) -> Content:
@@ -207,8 +207,8 @@ def compute(spark: SparkSession, saved: SavedRuns, *, compare_machines: bool) ->
         over_time=_collect(queries.over_time(slices, runs), Stretch),
         fan_out=_collect(queries.fan_out(runs), FanOut),
         memory=_collect(queries.memory(runs), Memory),
-        seeds=_collect(queries.best_seeds(seeds), Seed),
-        beside_seeds=_collect(queries.beside_seeds(summaries, seeds), BesideSeed),
+        seeds=_collect(queries.best_seeds(seeds), BestSeed),
+        compared_with_seeds=_collect(queries.compared_with_seeds(summaries, seeds), SeedComparison),
     )
 
 

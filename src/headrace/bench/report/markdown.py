@@ -15,7 +15,7 @@ def markdown(content: Content) -> str:
         ("Latencies", tables.latencies(content)),
         (
             "Compared with rnats and beaver (two small NATS servers in Rust), on other machines",
-            tables.beside_seeds(content),
+            tables.compared_with_seeds(content),
         ),
         ("Runs", tables.runs(content)),
     ):

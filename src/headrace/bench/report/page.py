@@ -63,7 +63,7 @@ def html(content: Content) -> str:
             "Compared with rnats and beaver",
             "Their best published figure for the same clients and message size. Their machines were others, "
             "so this is a reference, not a comparison.",
-            tables.beside_seeds(content),
+            tables.compared_with_seeds(content),
         ),
         *section("Runs", "Everything that was compared."),
         f"<details><summary>All runs ({len(content.runs)})</summary>{table(tables.runs(content))}</details>",

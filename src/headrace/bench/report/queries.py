@@ -221,7 +221,7 @@ def best_seeds(seeds: DataFrame) -> DataFrame:
     )
 
 
-def beside_seeds(all_summaries: DataFrame, seeds: DataFrame) -> DataFrame:
+def compared_with_seeds(all_summaries: DataFrame, seeds: DataFrame) -> DataFrame:
     """A row per seed's figure and summary of the same clients and size, with the ratio of ours to theirs."""
     same = [
         F.col("seed.pubs") == F.col("ours.num_pubs"),

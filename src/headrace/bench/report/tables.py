@@ -91,7 +91,7 @@ def latencies(content: Content) -> Table:
     return Table([*head, "runs", "p50", "p90", "p99", "p99.9", "p99.99", "max"], rows, len(head))
 
 
-def beside_seeds(content: Content) -> Table:
+def compared_with_seeds(content: Content) -> Table:
     several = len(content.machines) > 1
     head = ["published by", "its machine", "work", "server", *(["machine"] if several else [])]
     rows = [
@@ -104,7 +104,7 @@ def beside_seeds(content: Content) -> Table:
             words.rate(item.median),
             f"{item.ratio:.2f}",
         ]
-        for item in content.beside_seeds
+        for item in content.compared_with_seeds
     ]
     return Table([*head, "its figure", "median here", "ratio"], rows, len(head))
 

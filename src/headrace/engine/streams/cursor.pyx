@@ -1,11 +1,11 @@
-"""Where a consumer is in its stream, and the delivery of what comes next.
+"""The position of a consumer in its stream, and the delivery of the next messages.
 
-Python decides whom to give how many messages and calls `deliver` once for a batch; the loop here finds the messages in
-the log, writes the frames into the receiver's outbox and notes what awaits an acknowledgement.
+Python decides who gets how many messages and calls `deliver` once for a batch; the loop here finds the messages in
+the log, writes the frames into the receiver's outbox and records what waits for an acknowledgement.
 
 A batch ends early when the receiver's outbox is full (`blocked`). It is written at the end of the tick, and when the
-socket has taken all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
-It also ends early when very many messages had to be passed over because of the filter, and does not begin before it
+socket has accepted all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
+It also ends early when the filter had to skip very many messages, and does not begin before it
 is known how many messages are pending, which each message says.
 """
 
@@ -65,7 +65,7 @@ cdef class Cursor(Watcher):
         cdef int outcome
         self.blocked = self.exceeded = self.unwanted = False
         if self.uncounted < self.uncounted_end:
-            self.blocked = True              # whoever counts will wake us
+            self.blocked = True              # whoever counts wakes us
             return 0, 0
         try:
             while delivered < count:
@@ -77,7 +77,7 @@ cdef class Cursor(Watcher):
                     break
                 if outcome == NOTHING:
                     self.next_seq = max(self.next_seq, self.log.store.committed_seq + 1)
-                    self.num_pending = 0       # what is damaged was passed over, and had counted until now
+                    self.num_pending = 0       # damaged messages were skipped, and had counted until now
                     break
                 looks += 1
                 reply_length = self._write_reply(1, &record, self.delivered_seq + 1, self.num_pending - 1)
@@ -106,12 +106,12 @@ cdef class Cursor(Watcher):
                     break
         except (OSError, MemoryError):
             if delivered == 0:
-                raise              # who asked tries again; what was delivered before it counts
+                raise              # the caller tries again; what was delivered before counts
         return delivered, total
 
     def redeliver(self, uint64_t seq, bytes destination not None, uint64_t deliveries, *, long long max_bytes=0,
                   int64_t now=0, bytes extra_headers=b''):
-        """Deliver a message once more, as its delivery number `deliveries`. The bytes of it; 0 if it is gone."""
+        """Redeliver a message, as its delivery number `deliveries`. Returns its size; 0 if it is gone."""
         cdef Record record
         cdef Message message
         cdef bytes changed = None
@@ -140,11 +140,11 @@ cdef class Cursor(Watcher):
         return size
 
     def release(self):
-        """Give back the read-ahead buffer: nothing is to be delivered for a while."""
+        """Free the read-ahead buffer: nothing will be delivered for a while."""
         self.window.release()
 
     cdef int _look_at_outbox(self) except -1:
-        """Try to write a full outbox at once; if the socket does not take it all, wait until it has."""
+        """Try to write a full outbox at once; if the socket does not accept it all, wait until it has."""
         cdef Link receiver = self.deliveries.fullest
         self.hub.outboxes.flush_link(receiver)
         if backlog_length(receiver) > 0:
@@ -155,7 +155,7 @@ cdef class Cursor(Watcher):
         return 0
 
     cdef int _go_on_later(self) except -1:
-        """Others have their turn first."""
+        """Others get a turn first."""
         self.blocked = True
         self.hub.tick.deferred.append(self.wake)
         self.hub.flush_soon()
@@ -193,7 +193,7 @@ cdef class Cursor(Watcher):
         return 0
 
     cdef bytes _changed(self, Record *record, bytes extra_headers):
-        """The headers with `extra_headers` at their end, then the payload, or its size as a header instead of it."""
+        """The headers followed by `extra_headers`, then the payload, or its size as a header instead of it."""
         cdef bytes lines = record.headers[:record.header_length - 2] if record.header_length > 2 else b'NATS/1.0\r\n'
         lines += extra_headers
         if self.headers_only:

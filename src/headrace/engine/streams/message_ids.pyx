@@ -1,20 +1,20 @@
-"""The ids of the messages of the last minutes, so that a message that is sent again is not stored again.
+"""The ids of recent messages, so that a message that is sent again is not stored again.
 
-A stream that takes 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
+A stream that gets 300,000 messages a second remembers 36 million ids in the usual two minutes. So an id is only a hash
 of 64 bits here, with the sequence and the time of its message. The id itself is in the headers of the message,
-where whoever finds a hash compares it (stream_sink.pyx).
+where it is compared after a hash was found (stream_sink.pyx).
 
     blocks    64 ids each, in the order of time: new ones go to the last block, and a block that is too old is freed
     buckets   the ids by hash, each bucket a list, one id per bucket on average; together 40 bytes for an id
 
-Nothing is ever done to all ids at once, as nobody is served meanwhile: rebuilding a table of a million takes 30 ms.
+Nothing is ever done to all ids at once, because that stalls everybody: rebuilding a table of a million takes 30 ms.
 The table is a linear hash table (W. Litwin, 1980), which grows by one bucket for an id that is added:
 
     0 1 2 3 4 5       6 buckets: `rounded` is 4. An id belongs to the bucket of the last 3 bits of its hash if there is
-            ^ ^       one, else to that of the last 2. The next bucket, 6, takes over a part of bucket 2, and no other
-                      bucket is concerned.
+            ^ ^       one, otherwise to that of the last 2. The next bucket, 6, gets a part of bucket 2, and no other
+                      bucket changes.
 
-Likewise a call forgets only a few of the ids that are too old. The others are not found any more.
+Likewise, a call frees only a few of the ids that are too old. The others are no longer found.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -26,7 +26,7 @@ import os
 
 DEF BLOCK_IDS = 64
 DEF SEGMENT_BUCKETS = 256
-DEF FORGOTTEN_AT_ONCE = 4            # more than the one that is added meanwhile
+DEF FORGOTTEN_AT_ONCE = 4            # more than the one that is added at the same time
 
 
 cdef class MessageIds:
@@ -50,7 +50,7 @@ cdef class MessageIds:
         return entry
 
     cdef int reserve(self) except -1:
-        """Get the memory that the next `add` needs."""
+        """Allocate the memory that the next `add` needs."""
         cdef Block *block
         if self.buckets == 0:
             if not self._has_room_for_bucket():
@@ -88,7 +88,7 @@ cdef class MessageIds:
         return 0
 
     cdef bint forget_before(self, int64_t time) noexcept:
-        """Forget what is not younger than this. Whether some of it still takes memory."""
+        """Forget ids that are not younger than this. Returns whether some of them still use memory."""
         cdef Block *block
         cdef int k
         self.horizon = time
@@ -108,7 +108,7 @@ cdef class MessageIds:
         return True
 
     cdef void forget_after(self, uint64_t seq) noexcept:
-        """Forget the messages above a sequence: they are not stored after all."""
+        """Forget the messages above a sequence, which were not stored after all."""
         cdef Block *block = self.newest
         while block != NULL:
             while block.first != block.end:
@@ -165,7 +165,7 @@ cdef class MessageIds:
         return self.segments[segment] != NULL
 
     cdef void _split(self) noexcept:
-        """One more bucket, for which there is room: it takes what is its own from another one."""
+        """One more bucket, for which there is room: it gets its ids from another one."""
         cdef Remembered **link = self._bucket(self.buckets - self.rounded)
         cdef Remembered **added = self._bucket(self.buckets)
         cdef Remembered *entry
@@ -182,7 +182,7 @@ cdef class MessageIds:
             self.rounded = self.buckets
 
     cdef void _merge(self) noexcept:
-        """The last bucket goes where it came from. There are more than one."""
+        """Merge the last bucket into the one that it was split from. There is more than one."""
         cdef Remembered **taken
         cdef Remembered **link
         self.buckets -= 1
@@ -204,6 +204,6 @@ cdef class MessageIds:
             link = &link[0].next
         link[0] = entry.next
         self.count -= 1
-        for k in range(2):                       # there were at most as many buckets as ids: so none are left over
+        for k in range(2):                       # there were at most as many buckets as ids, so none are left
             if self.buckets > 1 and self.buckets > 2 * self.count:
                 self._merge()

@@ -1,14 +1,15 @@
 """From a publish to its acknowledgement: the subscriber that appends to a stream's log.
 
-    receive   a message of a subject of the stream is appended to the log, and its answer is noted
-    settle    at the end of the tick the log hands what was appended to the committer, as one group
-    _on_group the group is on disk (or is not): its answers leave
+    receive   a message of a subject of the stream is appended to the log, and its answer is recorded
+    settle    at the end of the tick the log passes the appended messages to the committer, as one group
+    _on_group the group is on disk (or is not): its answers are sent
 
-No Python runs per message on this way. What the C path cannot decide goes to `stream.on_publish`, at once, so that
-the order of messages is kept: whatever carries a `Nats-` header other than Nats-Msg-Id, whatever the log refuses,
-and everything if the stream has a feature that needs it (`direct` is False then).
+No Python runs per message on this path. What the C path cannot decide goes to `stream.on_publish`, at once, so that
+the order of messages is kept: messages with a `Nats-` header other than Nats-Msg-Id, messages that the log refuses,
+and all messages if the stream has a feature that needs it (`direct` is False then).
 
-An answer never leaves before what was appended until then is on disk. If the disk fails, the whole group gets an error.
+An answer is never sent before everything that was appended until then is on disk. If the disk fails, the whole group
+gets an error.
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -31,7 +32,7 @@ from headrace.engine.core.trie cimport Subscription
 from headrace.engine.store.windows cimport Record, Window
 
 cdef enum HeaderKind:
-    PLAIN                          # nothing in the headers concerns the stream
+    PLAIN                          # no header concerns the stream
     IDENTIFIED                     # only a Nats-Msg-Id
     SPECIAL                        # something that Python decides
 
@@ -43,7 +44,7 @@ cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at whi
 
 
 cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **value, Py_ssize_t *value_length) noexcept:
-    """Look through a header block for what concerns the stream, and find the value of a Nats-Msg-Id."""
+    """Search a header block for headers that concern the stream, and find the value of a Nats-Msg-Id."""
     cdef const char *at = headers
     cdef const char *end = headers + length
     cdef const char *line_end
@@ -90,7 +91,7 @@ cdef const char *find_msg_id(const char *headers, Py_ssize_t length, Py_ssize_t 
 
 
 cdef bint is_fast_batch(Message *message) noexcept:
-    """Fast batches say so at the end of the reply subject: streams/ingest/fast_batches.py."""
+    """Whether it belongs to a fast batch, by the end of its reply subject: streams/ingest/fast_batches.py."""
     cdef uint32_t length = message.reply_length
     return length > 4 and memcmp(message.reply + length - 4, b'.$FI', 4) == 0
 
@@ -148,7 +149,7 @@ cdef class StreamSink(Sink):
     cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
         try:
             return self._store(message)
-        except MemoryError:            # it was not stored; its publisher shall know, and stay
+        except MemoryError:            # it was not stored; its publisher gets an error, and stays connected
             self.stream.on_no_memory(message.reply[:message.reply_length])
             return self.note()
 
@@ -179,13 +180,13 @@ cdef class StreamSink(Sink):
                         self._read_ids(ALL_OF_THEM)
                     seq = self._find(hashed, value, value_length)
                 except OSError:
-                    return self._hand_over(message)    # which finds out, too, and answers
+                    return self._hand_over(message)    # which notices it, too, and answers
                 if seq:
                     self.answer_duplicate(message.reply[:message.reply_length], seq)
                     return self._received()
-        self.waiting.make_room(sizeof(Answer) + message.reply_length)    # what is stored is answered
+        self.waiting.make_room(sizeof(Answer) + message.reply_length)    # stored messages are answered
         if kind == IDENTIFIED:
-            self.ids.reserve()                                           # and remembered
+            self.ids.reserve()                                           # and their ids remembered
         seq = self.log.append_message(message.subject, message.subject_length, message.payload,
                                       <uint32_t> message.header_length, message.size, now)
         if seq == 0:
@@ -272,7 +273,7 @@ cdef class StreamSink(Sink):
         self.note()
 
     def recover_ids(self, uint64_t first_seq):
-        """After a start: the ids of the messages from this sequence on are to be remembered.
+        """After a start: remember the ids of the messages from this sequence on.
 
         They are read when they are needed. `recover_some_ids` reads them before that.
         """
@@ -351,7 +352,7 @@ cdef class StreamSink(Sink):
             self._forget_failed()
 
     cdef int _forget_failed(self) except -1:
-        """What the failed group had stored is not there: its ids may come again."""
+        """The messages of the failed group are not stored: their ids may be used again."""
         cdef Record record
         cdef const char *value
         cdef Py_ssize_t length = 0
@@ -411,7 +412,7 @@ cdef class StreamSink(Sink):
         return 0
 
     def _send_slowly(self, Answers group):
-        """The same where the stream's name is too long for the buffer."""
+        """The same for a stream name that is too long for the buffer."""
         cdef Py_ssize_t at = 0
         cdef Answer *head
         while at < group.used:
