@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Committer, Job
 from headrace.engine.store.groups cimport Groups
-from headrace.engine.store.record cimport RecordHead
 from headrace.engine.store.segments cimport Segment
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.subject_index cimport Entry
@@ -28,8 +27,8 @@ cdef class Writer:
 
     cdef Entry *append_message(self, const char *subject, uint32_t subject_length, const char *body,
                                uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except NULL
-    cdef RecordHead *_room_for_message(self, uint64_t seq, size_t length) except NULL
     cdef char *_room(self, uint64_t seq, size_t length) except NULL
+    cdef void _withdraw(self, size_t length) noexcept
     cdef char *_room_in_memory(self, uint64_t seq, size_t length) except NULL
     cdef int _begin_segment(self, uint64_t seq) except -1
     cdef int append_control(self, int kind, uint64_t seq, const uint64_t *ranges, uint32_t count) except -1

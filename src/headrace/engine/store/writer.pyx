@@ -24,7 +24,7 @@ from headrace.engine.store.committer cimport COMMIT, SYNC, hand_over
 from headrace.engine.store.files cimport fallocate, may_pass, random_salt
 from headrace.engine.store.groups cimport Buffer, Part
 from headrace.engine.store.record cimport (
-    FIRST, HEAD_SIZE, MESSAGE, REMOVED, control_length, prepare_crc32c, seal_record, write_control,
+    FIRST, HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, prepare_crc32c, seal_record, write_control,
 )
 from headrace.engine.store.segments cimport ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, write_segment_head
 from headrace.engine.store.subject_index cimport count_message
@@ -64,15 +64,19 @@ cdef class Writer:
     cdef Entry *append_message(self, const char *subject, uint32_t subject_length, const char *body,
                                uint32_t header_length, Py_ssize_t size, int64_t time, uint64_t seq) except NULL:
         """Append a message: `body` is the headers and the payload, `size` bytes in all. Its subject's entry in the index."""
-        cdef Store store = self.store
         cdef size_t length = HEAD_SIZE + <size_t> subject_length + <size_t> size
         cdef RecordHead *head
-        cdef Entry *entry = store.index.add(subject, subject_length)
+        cdef Segment *active
+        cdef Entry *entry = self.store.index.add(subject, subject_length)
         try:
-            head = self._room_for_message(seq, length)
+            head = <RecordHead *> self._room(seq, length)
+            active = self.store.active
+            if add_message(active, seq, <uint32_t> (active.size - length), <uint32_t> length) < 0:
+                self._withdraw(length)
+                raise MemoryError
         except MemoryError:
             if entry.count == 0:
-                store.index.discard(entry)
+                self.store.index.discard(entry)
             raise
         head.length = <uint32_t> length
         head.seq = seq
@@ -84,51 +88,46 @@ cdef class Writer:
         head.flags = 0
         memcpy(<char *> head + HEAD_SIZE, subject, subject_length)
         memcpy(<char *> head + HEAD_SIZE + subject_length, body, size)
-        if not store.in_memory:
-            seal_record(head, store.active.salt)
-        if store.active.first_time == 0:
-            store.active.first_time = head.time
+        if not self.store.in_memory:
+            seal_record(head, active.salt)
+        if active.first_time == 0:
+            active.first_time = head.time
         count_message(entry, seq)
         entry.last_stale = False
-        if store.count == 0:
-            store.first_seq = seq
-        store.count += 1
-        store.byte_count += store.size_of(subject_length, header_length, size - header_length)
-        store.last_seq = seq
-        store.last_time = head.time
+        if self.store.count == 0:
+            self.store.first_seq = seq
+        self.store.count += 1
+        self.store.byte_count += self.store.size_of(subject_length, header_length, size - header_length)
+        self.store.last_seq = seq
+        self.store.last_time = head.time
         return entry
-
-    cdef RecordHead *_room_for_message(self, uint64_t seq, size_t length) except NULL:
-        """Room for its record, which has a place in the active segment from now on."""
-        cdef RecordHead *head = <RecordHead *> self._room(seq, length)
-        cdef Segment *active = self.store.active
-        cdef Buffer *pending = self.groups.pending
-        if add_message(active, seq, <uint32_t> (active.size - length), <uint32_t> length) < 0:
-            active.size -= length
-            if not self.store.in_memory:
-                pending.size -= length
-                pending.parts[pending.part_count - 1].length -= length
-            raise MemoryError
-        return head
 
     cdef char *_room(self, uint64_t seq, size_t length) except NULL:
         """Room for a record in the active segment, which may be a new one."""
-        cdef Store store = self.store
-        cdef Segment *active = store.active
+        cdef Segment *active = self.store.active
+        cdef Buffer *pending = self.groups.pending
         cdef char *data
-        cdef Part *part
-        if store.in_memory:
+        if self.store.in_memory:
             return self._room_in_memory(seq, length)
-        if active == NULL or active.size + length > store.segment_bytes and active.size > SEGMENT_HEAD \
+        if active == NULL or active.size + length > self.store.segment_bytes and active.size > SEGMENT_HEAD \
                 or seq >= active.base_seq + ABSENT:
             self._begin_segment(seq)
-            active = store.active
-        part = self.groups.part_of(active)
+            active = self.store.active
+        if pending.part_count == 0 or pending.parts[pending.part_count - 1].segment != active:
+            self.groups.begin_part(active, active.size, False)
         data = self.groups.reserve(length)
-        part.length += length
-        self.groups.pending.size += length
+        pending.parts[pending.part_count - 1].length += length
+        pending.size += length
         active.size += length
         return data
+
+    cdef void _withdraw(self, size_t length) noexcept:
+        """The last _room() is not used."""
+        cdef Buffer *pending = self.groups.pending
+        self.store.active.size -= length
+        if not self.store.in_memory:
+            pending.size -= length
+            pending.parts[pending.part_count - 1].length -= length
 
     cdef char *_room_in_memory(self, uint64_t seq, size_t length) except NULL:
         cdef Store store = self.store
