@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.store.codec import compress, expand
+from headrace.engine.segments.codec import compress, expand
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log
 

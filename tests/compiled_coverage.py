@@ -4,7 +4,7 @@ The debug build (`make test-debug`, `make coverage`) counts lines with gcov: eac
 files beside the objects when it ends. What gcov knows are lines of C; Cython writes a comment with the file
 and line of a statement before the C that it becomes. A statement ran if the first C of it did:
 
-    /* "headrace/engine/store/packing.pyx":66          the statement in line 66 of packing.pyx ...
+    /* "headrace/engine/segments/packing.pyx":66          the statement in line 66 of packing.pyx ...
      *     packing.starts[...] = <uint32_t> at         # <<<<<<<<<<<<<<
     */
     (__pyx_v_packing->starts[...]) = ...;              ... ran as often as this line

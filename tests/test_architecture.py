@@ -126,8 +126,9 @@ CORE_LEAVES = {"core.decimals", "core.filters", "core.hashing", "core.system"}
 
 ENGINE_MAY_IMPORT: dict[str, set[str]] = {
     "core": {"core"},
-    "store": {"store"} | CORE_LEAVES,
-    "streams": {"core", "store", "streams"},
+    "segments": {"segments"} | CORE_LEAVES,
+    "store": {"segments", "store"} | CORE_LEAVES,
+    "streams": {"core", "segments", "store", "streams"},
 }
 
 _ENGINE_MODULE = re.compile(

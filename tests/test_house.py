@@ -1,7 +1,4 @@
-"""The size of things: how many files a folder of src/ has, and how long files and functions are.
-
-The lists below name what is still too large. They only get shorter: an entry that is no longer needed fails.
-"""
+"""The size of things: how many files a folder of src/ has, and how long files and functions are."""
 
 from __future__ import annotations
 
@@ -16,23 +13,6 @@ COMPILED = (".pyx", ".pxd")
 SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", *COMPILED))
 
 MAX_FILES, MAX_FILE_LINES, MAX_FUNCTION_LINES = 25, 500, 60
-
-LONG_FILES = {
-    "headrace/bench/load.pyx",
-    "headrace/engine/core/hub.pyx",
-    "headrace/engine/core/interest.pyx",
-    "headrace/engine/core/outboxes.pyx",
-    "headrace/engine/store/contents.pyx",
-    "headrace/engine/store/log.pyx",
-    "headrace/engine/store/store.pyx",
-}
-LONG_FUNCTIONS = {
-    "headrace/engine/core/hub.pyx: _publish_frame",
-    "headrace/engine/core/interest.pyx: _build",
-    "headrace/engine/store/codec.pyx: expand_block",
-    "headrace/engine/store/log.pyx: _store",
-    "headrace/engine/store/recovery.pyx: open_segment",
-}
 
 # Such as `cdef inline int name(...) except -1:` or `cdef (int, int) name(...):`; not a `cdef class`.
 _FUNCTION = re.compile(
@@ -92,21 +72,19 @@ def test_no_folder_has_too_many_files() -> None:
     assert {folder: count for folder, count in counts.items() if count > MAX_FILES} == {}
 
 
-def test_only_the_listed_files_are_too_long() -> None:
+def test_no_file_is_too_long() -> None:
     long = {name_of(path) for path in SOURCES if len(path.read_text().splitlines()) > MAX_FILE_LINES}
-    assert long - LONG_FILES == set(), "split them: a long file usually has a second responsibility"
-    assert LONG_FILES - long == set(), "these are short enough now: take them off the list"
+    assert long == set(), "split them: a long file usually has a second responsibility"
 
 
-def test_only_the_listed_functions_are_too_long() -> None:
+def test_no_function_is_too_long() -> None:
     long = {
         f"{name_of(path)}: {name}"
         for path in SOURCES
         for name, length in functions_of(path)
         if length > MAX_FUNCTION_LINES
     }
-    assert long - LONG_FUNCTIONS == set()
-    assert LONG_FUNCTIONS - long == set(), "these are short enough now: take them off the list"
+    assert long == set()
 
 
 def test_compiled_functions_are_measured() -> None:

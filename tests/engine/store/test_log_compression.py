@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.store.codec import expand
+from headrace.engine.segments.codec import expand
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log
 from tests.engine.store.logs import EVERYTHING, content, erase, files, messages, settle

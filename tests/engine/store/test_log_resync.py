@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.store.contents import scan_work
+from headrace.engine.segments.contents import scan_work
 from headrace.engine.store.log import Log
 from tests.engine.store.logs import files, messages
 

@@ -19,7 +19,7 @@ import tempfile
 from zlib import crc32
 
 from headrace.engine.core.filters import Filter
-from headrace.engine.store.codec import compress
+from headrace.engine.segments.codec import compress
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log
 from tests.engine.store.logs import messages, settle

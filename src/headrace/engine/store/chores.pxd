@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Job
 from headrace.engine.store.erasing cimport Erasures
-from headrace.engine.store.segments cimport Ranges, Segment
+from headrace.engine.segments.segment cimport Ranges, Segment
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.writer cimport Writer
 

@@ -26,10 +26,10 @@ from libc.string cimport memcpy, memset
 
 from headrace.engine.core.system cimport monotonic
 from headrace.engine.store.committer cimport COMPRESS, ERASE, INDEX, REWRITE, STAGE_SYNC, UNLINK, hand_over
-from headrace.engine.store.files cimport may_pass, sync_data, truncate_file
+from headrace.engine.segments.files cimport may_pass, sync_data, truncate_file
 from headrace.engine.store.jobs cimport perform
-from headrace.engine.store.record cimport HEAD_SIZE, RecordHead
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead
+from headrace.engine.segments.segment cimport (
     ABSENT, SEGMENT_HEAD, Packing, add_message, add_range, clear_ranges, free_packing, free_segment, new_segment, next_place,
     place_of, seq_at,
 )

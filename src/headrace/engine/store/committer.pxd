@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.groups cimport Buffer
-from headrace.engine.store.segments cimport Packing, Segment
+from headrace.engine.segments.segment cimport Packing, Segment
 
 cdef extern from "pthread.h" nogil:
     ctypedef unsigned long pthread_t

@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Erasure, Job
-from headrace.engine.store.segments cimport Segment
+from headrace.engine.segments.segment cimport Segment
 from headrace.engine.store.store cimport Store
 
 @cython.final

@@ -16,10 +16,10 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from headrace.engine.core.system cimport monotonic
-from headrace.engine.store.files cimport may_pass
+from headrace.engine.segments.files cimport may_pass
 from headrace.engine.store.reports cimport call_all
-from headrace.engine.store.segments cimport ABSENT, place_of
-from headrace.engine.store.windows cimport Record, record_length
+from headrace.engine.segments.segment cimport ABSENT, place_of
+from headrace.engine.segments.windows cimport Record, record_length
 
 import os
 

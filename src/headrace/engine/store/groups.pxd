@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport Ranges, Segment
+from headrace.engine.segments.segment cimport Ranges, Segment
 
 cdef struct Part:
     # A run of bytes of a buffer that goes into one file.

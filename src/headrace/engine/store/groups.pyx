@@ -12,7 +12,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from headrace.engine.store.segments cimport clear_ranges
+from headrace.engine.segments.segment cimport clear_ranges
 
 cdef size_t KEPT_BUFFER = 4 * 1024 * 1024     # a buffer that grew beyond it for one group is freed
 

@@ -28,20 +28,20 @@ from posix.unistd cimport close, fsync, unlink
 from headrace.engine.store.committer cimport (
     COMMIT, COMPRESS, ERASE, INDEX, REWRITE, ROLLBACK, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Erasure, JobOwner,
 )
-from headrace.engine.store.contents cimport Contents, free_contents, scan
-from headrace.engine.store.files cimport (
+from headrace.engine.segments.contents cimport Contents, free_contents, scan
+from headrace.engine.segments.files cimport (
     PATH_SIZE, fallocate, open_directory, random_salt, read_all, segment_path, sync_data, sync_directory, truncate_file,
     write_all,
 )
 from headrace.engine.store.groups cimport Buffer, Part
-from headrace.engine.store.index_file cimport write_index
+from headrace.engine.segments.index_file cimport write_index
 from headrace.engine.store.packer cimport compress_segment, erase_packed
-from headrace.engine.store.packing cimport Stretch, load_blocks
-from headrace.engine.store.record cimport (
+from headrace.engine.segments.packing cimport Stretch, load_blocks
+from headrace.engine.segments.record cimport (
     HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, is_intact, is_well_formed, new_erased, prepare_crc32c,
     seal_record, write_control,
 )
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.segment cimport (
     SEGMENT_HEAD, Segment, SegmentHead, add_message, add_range, free_segment, new_segment, write_segment_head,
 )
 

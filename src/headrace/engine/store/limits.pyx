@@ -12,7 +12,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from headrace.engine.store.readings cimport seq_from_end
 from headrace.engine.store.removing cimport remove_below, remove_first, remove_message
 from headrace.engine.store.subject_index cimport SubjectIndex
-from headrace.engine.store.windows cimport Record
+from headrace.engine.segments.windows cimport Record
 
 cdef extern from "string.h" nogil:
     void *memmem(const void *haystack, size_t haystack_length, const void *needle, size_t needle_length)

@@ -11,13 +11,13 @@ from headrace.engine.core.filters cimport Filter
 from headrace.engine.core.system cimport monotonic
 from headrace.engine.store.committer cimport Committer
 from headrace.engine.store.erasing cimport Erasures
-from headrace.engine.store.record cimport HEAD_SIZE, LARGEST_SEQ, SKIP
+from headrace.engine.segments.record cimport HEAD_SIZE, LARGEST_SEQ, SKIP
 from headrace.engine.store.recovery cimport delete_files, recover
 from headrace.engine.store.removing cimport end_of_aged, remove_all, remove_below, remove_matching, remove_message
 from headrace.engine.store.reports cimport Reports
 from headrace.engine.store.store cimport Watcher
 from headrace.engine.store.subject_index cimport Entry
-from headrace.engine.store.windows cimport Record
+from headrace.engine.segments.windows cimport Record
 
 import os
 

@@ -18,15 +18,15 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open
 from posix.unistd cimport close, unlink
 
-from headrace.engine.store.codec cimport Finder, compress_block, expand_block
+from headrace.engine.segments.codec cimport Finder, compress_block, expand_block
 from headrace.engine.store.committer cimport Erasure
-from headrace.engine.store.contents cimport Contents, free_contents, scan
-from headrace.engine.store.files cimport (
+from headrace.engine.segments.contents cimport Contents, free_contents, scan
+from headrace.engine.segments.files cimport (
     PATH_SIZE, file_size, read_all, segment_path, sync_data, sync_directory, write_all,
 )
-from headrace.engine.store.packing cimport BLOCK, block_size, new_packing, read_block, table_size
-from headrace.engine.store.record cimport HEAD_SIZE, RecordHead, crc32c, new_erased, prepare_crc32c
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.packing cimport BLOCK, block_size, new_packing, read_block, table_size
+from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead, crc32c, new_erased, prepare_crc32c
+from headrace.engine.segments.segment cimport (
     SEGMENT_HEAD, Packing, SegmentHead, free_packing, read_segment_head, write_segment_head,
 )
 

@@ -7,10 +7,10 @@ answered from memory. Where a pattern meets the middle of the log, records are r
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport Segment, next_place, seq_at
+from headrace.engine.segments.segment cimport Segment, next_place, seq_at
 from headrace.engine.store.store cimport FOUND, NOTHING, TIRED
 from headrace.engine.store.subject_index cimport Entry
-from headrace.engine.store.windows cimport Record
+from headrace.engine.segments.windows cimport Record
 
 cdef uint64_t UNLIMITED = <uint64_t> -1
 cdef uint32_t ALL = <uint32_t> -1    # places of the index

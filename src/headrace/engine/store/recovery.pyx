@@ -17,12 +17,12 @@ from libc.string cimport memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.unistd cimport close
 
-from headrace.engine.store.contents cimport HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, scan
-from headrace.engine.store.files cimport PATH_SIZE, file_size, read_all, segment_path, sync_data, truncate_file
-from headrace.engine.store.index_file cimport load_places, read_index
-from headrace.engine.store.packing cimport read_packing
-from headrace.engine.store.record cimport accounted_size
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.contents cimport HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, scan
+from headrace.engine.segments.files cimport PATH_SIZE, file_size, read_all, segment_path, sync_data, truncate_file
+from headrace.engine.segments.index_file cimport load_places, read_index
+from headrace.engine.segments.packing cimport read_packing
+from headrace.engine.segments.record cimport accounted_size
+from headrace.engine.segments.segment cimport (
     SEGMENT_HEAD, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment,
     read_segment_head,
 )

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from headrace.engine.core.filters cimport Filter
 from headrace.engine.store.store cimport Store
-from headrace.engine.store.windows cimport Window
+from headrace.engine.segments.windows cimport Window
 
 cdef bint remove_message(Store store, Window window, uint64_t seq) except -1
 cdef int remove_first(Store store) except -1

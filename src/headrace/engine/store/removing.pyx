@@ -17,13 +17,13 @@ accounted for, and nothing else has changed. A damaged record can be removed: se
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from headrace.engine.store.record cimport HEAD_SIZE, accounted_size
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.record cimport HEAD_SIZE, accounted_size
+from headrace.engine.segments.segment cimport (
     Segment, add_range, clear_ranges, make_room_for_range, next_place, seq_at,
 )
 from headrace.engine.store.store cimport FOUND, TIRED, Watcher
 from headrace.engine.store.subject_index cimport Entry, SubjectIndex, count_message
-from headrace.engine.store.windows cimport Record, record_length
+from headrace.engine.segments.windows cimport Record, record_length
 
 
 # -- one ----------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport Segment
+from headrace.engine.segments.segment cimport Segment
 
 @cython.final
 cdef class Reports:

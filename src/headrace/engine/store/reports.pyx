@@ -6,7 +6,7 @@ it is reported once, until it can be read again.
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport seq_at
+from headrace.engine.segments.segment cimport seq_at
 
 cdef Py_ssize_t MOST_DAMAGES = 100  # that are listed
 

@@ -15,9 +15,9 @@ from libc.stdlib cimport calloc, free
 
 from headrace.engine.store.committer cimport ROLLBACK, hand_over
 from headrace.engine.store.recovery cimport recover
-from headrace.engine.store.segments cimport ABSENT, Segment, place_of, seq_at
+from headrace.engine.segments.segment cimport ABSENT, Segment, place_of, seq_at
 from headrace.engine.store.store cimport Watcher
-from headrace.engine.store.windows cimport Record
+from headrace.engine.segments.windows cimport Record
 
 cdef uint64_t MOST_RECOUNTED = 5000     # messages that are read, in the loop's thread, to find out who waits for them
 

@@ -6,9 +6,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from headrace.engine.core.filters cimport Filter
 from headrace.engine.store.groups cimport Groups
 from headrace.engine.store.reports cimport Reports
-from headrace.engine.store.segments cimport Packing, Segment
+from headrace.engine.segments.segment cimport Packing, Segment
 from headrace.engine.store.subject_index cimport Entry, SubjectIndex
-from headrace.engine.store.windows cimport Record, Window
+from headrace.engine.segments.windows cimport Record, Window
 
 cdef enum:
     NOTHING = 0                    # what search() returns: there is none,

@@ -29,12 +29,12 @@ from libc.string cimport memcmp, memmove
 from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
 from posix.unistd cimport close
 
-from headrace.engine.store.files cimport PATH_SIZE, segment_path
-from headrace.engine.store.record cimport HEAD_SIZE, RecordHead, accounted_size
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.files cimport PATH_SIZE, segment_path
+from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead, accounted_size
+from headrace.engine.segments.segment cimport (
     ABSENT, end_seq, free_packing, free_segment, new_segment, next_place, place_of, seq_at,
 )
-from headrace.engine.store.windows cimport view
+from headrace.engine.segments.windows cimport view
 
 import os
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.committer cimport Committer, Job
 from headrace.engine.store.groups cimport Groups
-from headrace.engine.store.segments cimport Segment
+from headrace.engine.segments.segment cimport Segment
 from headrace.engine.store.store cimport Store
 from headrace.engine.store.subject_index cimport Entry
 

@@ -21,12 +21,12 @@ from libc.string cimport memcpy
 
 from headrace.engine.core.system cimport monotonic, wall_clock
 from headrace.engine.store.committer cimport COMMIT, SYNC, hand_over
-from headrace.engine.store.files cimport fallocate, may_pass, random_salt
+from headrace.engine.segments.files cimport fallocate, may_pass, random_salt
 from headrace.engine.store.groups cimport Buffer, Part
-from headrace.engine.store.record cimport (
+from headrace.engine.segments.record cimport (
     FIRST, HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, prepare_crc32c, seal_record, write_control,
 )
-from headrace.engine.store.segments cimport ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, write_segment_head
+from headrace.engine.segments.segment cimport ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, write_segment_head
 from headrace.engine.store.subject_index cimport count_message
 
 import os

@@ -8,7 +8,7 @@ from headrace.engine.core.interest cimport Interest
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.store.store cimport Watcher
-from headrace.engine.store.windows cimport Record, Window
+from headrace.engine.segments.windows cimport Record, Window
 
 cdef class Cursor(Watcher):
     cdef Hub hub

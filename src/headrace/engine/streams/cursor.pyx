@@ -21,7 +21,7 @@ from headrace.engine.core.link cimport Link, backlog_length
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.store.store cimport NOTHING, TIRED, Watcher
-from headrace.engine.store.windows cimport Record, Window
+from headrace.engine.segments.windows cimport Record, Window
 
 cdef Py_ssize_t FULL_OUTBOX = 512 * 1024
 cdef uint64_t MOST_PASSED_OVER = 8192        # messages of other subjects, in one call

@@ -8,7 +8,7 @@ from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.message_ids cimport MessageIds
 from headrace.engine.core.sinks cimport Sink
-from headrace.engine.store.windows cimport Window
+from headrace.engine.segments.windows cimport Window
 
 cdef packed struct Answer:
     # One answer that waits for the disk: the reply subject, then the body, behind this head. Packed, because the next one

@@ -29,7 +29,7 @@ from headrace.engine.streams.message_ids cimport MessageIds, Remembered
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.core.system cimport wall_clock
 from headrace.engine.core.trie cimport Subscription
-from headrace.engine.store.windows cimport Record, Window
+from headrace.engine.segments.windows cimport Record, Window
 
 cdef enum HeaderKind:
     PLAIN                          # no header concerns the stream

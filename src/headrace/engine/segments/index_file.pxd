@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.contents cimport Contents
+from headrace.engine.segments.contents cimport Contents
 
 cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil
 cdef bint read_index(const char *directory, uint64_t number, uint64_t base_seq, uint32_t salt, uint64_t file_size,

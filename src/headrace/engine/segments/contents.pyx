@@ -14,15 +14,15 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.store.checksums cimport GRAIN, Checksums, checksum_of, free_checksums, prepare_checksums
-from headrace.engine.store.files cimport file_size as size_of_file, read_all
+from headrace.engine.segments.checksums cimport GRAIN, Checksums, checksum_of, free_checksums, prepare_checksums
+from headrace.engine.segments.files cimport file_size as size_of_file, read_all
 from headrace.engine.core.hashing cimport hash_of
-from headrace.engine.store.packing cimport Stretch, load_blocks
-from headrace.engine.store.record cimport (
+from headrace.engine.segments.packing cimport Stretch, load_blocks
+from headrace.engine.segments.record cimport (
     CRC_FROM, ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, accounted_size, is_intact,
     is_well_formed, prepare_crc32c,
 )
-from headrace.engine.store.segments cimport (
+from headrace.engine.segments.segment cimport (
     ABSENT, SEGMENT_HEAD, SegmentHead, add_range, clear_ranges, read_segment_head,
 )
 

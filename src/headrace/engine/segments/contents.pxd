@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport Packing, Ranges
+from headrace.engine.segments.segment cimport Packing, Ranges
 
 cdef enum:
     HAS_HEADERS = 0x80000000

@@ -15,8 +15,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from posix.unistd cimport pread
 
-from headrace.engine.store.packing cimport BLOCK, load_blocks
-from headrace.engine.store.record cimport HEAD_SIZE, MESSAGE, RecordHead, is_intact, is_well_formed, prepare_crc32c
+from headrace.engine.segments.packing cimport BLOCK, load_blocks
+from headrace.engine.segments.record cimport HEAD_SIZE, MESSAGE, RecordHead, is_intact, is_well_formed, prepare_crc32c
 
 import os
 

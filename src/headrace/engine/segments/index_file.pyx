@@ -23,10 +23,10 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY, open
 from posix.unistd cimport close, unlink
 
-from headrace.engine.store.contents cimport Contents, Summary, free_contents
-from headrace.engine.store.files cimport PATH_SIZE, file_size as size_of_file, read_all, segment_path, write_all
-from headrace.engine.store.record cimport crc32c, prepare_crc32c
-from headrace.engine.store.segments cimport SEGMENT_HEAD
+from headrace.engine.segments.contents cimport Contents, Summary, free_contents
+from headrace.engine.segments.files cimport PATH_SIZE, file_size as size_of_file, read_all, segment_path, write_all
+from headrace.engine.segments.record cimport crc32c, prepare_crc32c
+from headrace.engine.segments.segment cimport SEGMENT_HEAD
 
 prepare_crc32c()
 

@@ -3,9 +3,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.store.packing cimport Stretch
-from headrace.engine.store.record cimport HEAD_SIZE, RecordHead
-from headrace.engine.store.segments cimport Segment
+from headrace.engine.segments.packing cimport Stretch
+from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead
+from headrace.engine.segments.segment cimport Segment
 
 cdef struct Record:
     # A view into a window or a memory segment; valid until the next call with the same window.

@@ -23,7 +23,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 from posix.unistd cimport close
 
-from headrace.engine.store.record cimport crc32c, prepare_crc32c
+from headrace.engine.segments.record cimport crc32c, prepare_crc32c
 
 prepare_crc32c()
 

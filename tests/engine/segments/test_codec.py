@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headrace.engine.store.codec import compress, expand, expand_at
+from headrace.engine.segments.codec import compress, expand, expand_at
 
 PAGE = mmap.PAGESIZE
 OTHER = pyarrow.Codec("lz4_raw")

@@ -1,5 +1,5 @@
 # A segment: one file of the log (or one piece of memory), and where in it each message is.
-# The theory is at the top of segments.pyx.
+# The theory is at the top of segment.pyx.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 

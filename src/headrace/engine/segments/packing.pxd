@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.store.segments cimport SEGMENT_HEAD, Packing, SegmentHead
+from headrace.engine.segments.segment cimport SEGMENT_HEAD, Packing, SegmentHead
 
 cdef enum:
     BLOCK = 32768                  # bytes of the plain segment in a block; the last one has what is left

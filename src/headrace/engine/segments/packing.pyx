@@ -25,10 +25,10 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, memset
 
-from headrace.engine.store.codec cimport expand_block
-from headrace.engine.store.files cimport read_all
-from headrace.engine.store.record cimport crc32c, prepare_crc32c
-from headrace.engine.store.segments cimport free_packing
+from headrace.engine.segments.codec cimport expand_block
+from headrace.engine.segments.files cimport read_all
+from headrace.engine.segments.record cimport crc32c, prepare_crc32c
+from headrace.engine.segments.segment cimport free_packing
 
 prepare_crc32c()
 

@@ -18,7 +18,7 @@ from libc.errno cimport ENOMEM
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from headrace.engine.store.record cimport crc32c, prepare_crc32c
+from headrace.engine.segments.record cimport crc32c, prepare_crc32c
 
 prepare_crc32c()
 
