@@ -13,7 +13,7 @@ cdef enum:
     IDENTITY_DIGITS = 12             # the number in a message id: always as long, so that headers are, too
     ACK_SUBJECT_TOKENS = 9           # $JS.ACK.stream.consumer.deliveries.sequence.consumer sequence.time.pending
     LONG_ACK_SUBJECT_TOKENS = 11     # the same with a domain and an account before the stream
-    ACK_FRAME_LENGTH = 256           # of an acknowledgement, beside the names of stream and consumer
+    ACK_FRAME_LENGTH = 256           # of an acknowledgement, without the names of stream and consumer
     PULL_LENGTH = 128                # of the body of a pull
 
 

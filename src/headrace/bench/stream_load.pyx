@@ -2,7 +2,7 @@
 
 A publisher is a requester whose answers are looked into. `{"stream":"S","seq":17}` must name a sequence of
 this run, each exactly once, and the sequences of one publisher must follow each other as its messages do.
-An error answer is counted and its text kept; the run goes on.
+An error answer is counted and its text kept; the run continues.
 
 One that pulls asks for a batch, reads it, acknowledges every message if it is to, and asks for the next. All
 that matters about a message is in its reply subject, `$JS.ACK.S.C.<deliveries>.<sequence>. ...`: without a
@@ -52,7 +52,7 @@ cdef class StreamLoad(Load):
 
     def add_stream_publisher(self, int descriptor, bytes subject, bytes inbox, bytes payload, int64_t messages,
                              int64_t in_flight, bytes message_id=b""):
-        """Publish so many messages, `in_flight` at a time unacknowledged, the reply subject being `inbox` and
+        """Publish this many messages, `in_flight` at a time unacknowledged, the reply subject being `inbox` and
         a number. `message_id`: what their Nats-Msg-Id starts with."""
         if messages < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
             raise ValueError("a publisher needs short subjects and at least one message in flight")
