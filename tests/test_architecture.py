@@ -148,6 +148,33 @@ def test_the_store_knows_no_connection_and_the_core_no_store(path: Path) -> None
     assert not {f"{room}.{name}" for room, name in imported if not {room, f"{room}.{name}"} & allowed}
 
 
+CORE_PARTS = (
+    *(
+        "decimals",
+        "filters",
+        "hashing",
+        "system",
+        "grammar",
+        "message",
+        "wide_map",
+        "transport",
+        "last_resort",
+    ),
+    *("trie", "routes", "interest", "link", "tick", "congestion", "outboxes", "publishers", "deliveries"),
+    *("parser", "reader", "pace", "hub", "sinks"),
+)
+"""The parts of the data plane; each may use those before it."""
+
+CORE = ENGINE / "core"
+CORE_SOURCES = [path for path in ENGINE_SOURCES if path.parent == CORE and path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", CORE_SOURCES, ids=lambda path: path.name)
+def test_a_part_of_the_core_uses_only_those_before_it(path: Path) -> None:
+    imported = {name for _, name in _ENGINE_MODULE.findall(path.read_text())} - {path.stem}
+    assert imported <= set(CORE_PARTS[: CORE_PARTS.index(path.stem)])
+
+
 # -- within streams
 
 # Parts from the bottom to the top. A module that is not named is in the part of its folder; those that lie

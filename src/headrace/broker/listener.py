@@ -29,7 +29,7 @@ MAPPED_IPV4_PREFIX = "::ffff:"  # how an IPv4 client looks on a socket for both 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A non-blocking listening socket; port -1 stands for any free one. Raises UsageError."""
+    """A non-blocking listening socket; port -1 means any free one. Raises UsageError."""
     return start_listening(reserve(host, port), host)
 
 

@@ -12,7 +12,7 @@ from headrace.go_formats import quote
 
 class Violation(msgspec.Struct, frozen=True):
     text: str
-    """Sent as `-ERR '<text>'`; nothing is sent if it is empty. `{}` stands for the detail."""
+    """Sent as `-ERR '<text>'`; nothing is sent if it is empty. `{}` is replaced by the detail."""
     close_reason: str = ""
     """As /connz shows it; empty if the connection stays open."""
     is_logged: bool = True

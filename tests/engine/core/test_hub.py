@@ -110,6 +110,7 @@ def test_hpub_without_headers_is_a_plain_message(bench: Bench) -> None:
     ("sent", "received"),
     [
         (b"PUB  foo   inbox  2  \r\nhi\r\n", b"MSG foo 1 inbox 2\r\nhi\r\n"),
+        (b"PUB  foo  002\r\nhi\r\n", b"MSG foo 1 002\r\nhi\r\n"),  # a size is passed on as it came
         (b"pub\tfoo\t2\t\r\nhi\r\n", b"MSG foo 1 2\r\nhi\r\n"),
         (b"PuB foo 2\nhi\r\n", b"MSG foo 1 2\r\nhi\r\n"),
         (b"PUB foo inbox 2\nhi\r\n", b"MSG foo 1 inbox 2\r\nhi\r\n"),

@@ -30,9 +30,8 @@ cdef class Deliveries:
     cdef int send_to(self, Interest interest, const char *destination, uint32_t destination_length,
                      Message *message) except -1
     cdef bint send_along(self, Link publisher, Route *route, Message *message) except -1
-    cdef char *write_rest(self, Token reply, Token header, Token size,
-                          const char *payload, Py_ssize_t payload_length, Py_ssize_t *length) except NULL
-    cdef int end_expired(self) except -1
+    cdef int write_rest(self, Message *message, Token header, Token size) except -1
+    cdef int _end_expired(self) except -1
     cdef int _send_stored(self, Subscription subscription, Message *message) except -1
     cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
     cdef int _send_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,

@@ -10,14 +10,14 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-from headrace.engine.core.congestion cimport Congestion
+from headrace.engine.core.congestion cimport BUDGET, Congestion
 from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.grammar cimport Token
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, NO_ECHO, NO_HEADERS, SINK, TRACED, Link,
                                         backlog_length)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span, owe_much
+from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span
 from headrace.engine.core.routes cimport Group, Route
 from headrace.engine.core.trie cimport Subscription
 
@@ -42,25 +42,18 @@ cdef class Deliveries:
     cdef int send_message(self, Interest interest, Message *message) except -1:
         """Deliver a message that has no frame yet. Returns whether anybody got it."""
         cdef Route *route = interest.lookup(message.subject, message.subject_length)
-        cdef Token reply, header, size
+        cdef Token header, size
         cdef char header_digits[24]
         cdef char size_digits[24]
         cdef bint delivered
         if route.target_count + route.queue_count == 0:
             return 0
-        reply.start = <char *> message.reply
-        reply.length = message.reply_length
         header.start = header_digits
         header.length = write_decimal(header_digits, message.header_length) if message.header_length else 0
         size.start = size_digits
         size.length = write_decimal(size_digits, message.size)
-        message.rest = self.write_rest(reply, header, size, message.payload, message.size, &message.rest_length)
-        message.payload = message.rest + message.rest_length - 2 - message.size
+        self.write_rest(message, header, size)
         delivered = self.send_along(None, route, message)
-        if self.expired:
-            self.end_expired()
-        if owe_much(self.outboxes):
-            self.outboxes.flush_all()
         self.met_critical = self.overran = False
         return delivered
 
@@ -72,16 +65,16 @@ cdef class Deliveries:
         for k in range(interest.trie.found.count):
             self._send_stored(<Subscription> interest.trie.found.items[k], message)
         if self.expired:
-            self.end_expired()
+            self._end_expired()
         return 0
 
-    cdef char *write_rest(self, Token reply, Token header, Token size,
-                          const char *payload, Py_ssize_t payload_length, Py_ssize_t *length) except NULL:
-        """What follows subject and sid in a frame: `[reply ][header size ]<size>\\r\\n<payload>\\r\\n`.
+    cdef int write_rest(self, Message *message, Token header, Token size) except -1:
+        """Write what follows subject and sid in a frame: `[reply ][header size ]<size>\\r\\n<payload>\\r\\n`.
 
-        It is in the scratch buffer, until the next call. `payload` comes without its CR LF.
+        It is in the scratch buffer, until the next call, and so is the payload. The sizes are as their publisher wrote
+        them; no header size: no headers.
         """
-        cdef Py_ssize_t needed = reply.length + header.length + size.length + 6 + payload_length
+        cdef Py_ssize_t needed = message.reply_length + header.length + size.length + 6 + message.size
         cdef void *grown
         cdef char *at
         if needed > self.scratch_capacity:
@@ -91,14 +84,16 @@ cdef class Deliveries:
             self.scratch = <char *> grown
             self.scratch_capacity = needed
         at = self.scratch
-        if reply.length:
-            at = put(put(at, reply.start, reply.length), b' ', 1)
+        if message.reply_length:
+            at = put(put(at, message.reply, message.reply_length), b' ', 1)
         if header.length:
             at = put(put(at, header.start, header.length), b' ', 1)
         at = put(put(at, size.start, size.length), b'\r\n', 2)
-        at = put(put(at, payload, payload_length), b'\r\n', 2)
-        length[0] = at - self.scratch
-        return self.scratch
+        at = put(put(at, message.payload, message.size), b'\r\n', 2)
+        message.rest = self.scratch
+        message.rest_length = at - self.scratch
+        message.payload = message.rest + message.rest_length - 2 - message.size
+        return 0
 
     # -- from a stream -----------------------------------------------------------------------------------------
 
@@ -125,7 +120,7 @@ cdef class Deliveries:
                     break
             g = route.queue_ends[queue]
         if self.expired:
-            self.end_expired()
+            self._end_expired()
         return receivers
 
     cdef int _send_stored(self, Subscription subscription, Message *message) except -1:
@@ -176,7 +171,10 @@ cdef class Deliveries:
     # -- along a route -----------------------------------------------------------------------------------------
 
     cdef bint send_along(self, Link publisher, Route *route, Message *message) except -1:
-        """Deliver a message to everybody on its route. Returns whether anybody got it."""
+        """Deliver a message to everybody on its route. Returns whether anybody got it.
+
+        `overran` and `met_critical` are then what its publisher may have to wait for.
+        """
         cdef uint32_t g, k, count, start, queue
         cdef bint delivered = False
         for g in range(route.plain_group_count):
@@ -192,6 +190,12 @@ cdef class Deliveries:
                     delivered = True
                     break
             g = route.queue_ends[queue]
+        if self.expired:
+            self._end_expired()
+        if self.outboxes.owe_much():
+            self.outboxes.flush_all()
+            if self.congestion.fair_total > BUDGET:
+                self.overran = True
         return delivered
 
     cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
@@ -202,6 +206,7 @@ cdef class Deliveries:
         cdef uint32_t k
         cdef Link receiver
         cdef Subscription subscription
+        cdef Outboxes outboxes = self.outboxes
         cdef bint delivered = False
         # A group of one among many would only be copied from the arena to its backlog: write it there at once.
         cdef bint shared = group.count > 1 or route.group_count == 1
@@ -244,10 +249,10 @@ cdef class Deliveries:
             self.out_bytes += message.size
             if shared:
                 if start < 0:
-                    start = self.outboxes.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
-                append_span(self.outboxes, receiver, start, length)
+                    start = outboxes.arena_frame(prefix, prefix_length, message.rest, message.rest_length)
+                append_span(outboxes, receiver, start, length)
             else:
-                self.outboxes.append(receiver, prefix, prefix_length, message.rest, message.rest_length)
+                outboxes.append(receiver, prefix, prefix_length, message.rest, message.rest_length)
         return delivered
 
     cdef int _send_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
@@ -280,7 +285,7 @@ cdef class Deliveries:
         self.random_state ^= self.random_state << 17
         return <uint32_t> ((self.random_state >> 32) % below)
 
-    cdef int end_expired(self) except -1:
+    cdef int _end_expired(self) except -1:
         """End the subscriptions that have reached their maximum, now that no route is being walked."""
         cdef Subscription subscription
         cdef Link receiver

@@ -1,7 +1,7 @@
 """Filters: which subjects a reader of a stream asked for.
 
 A filter is a handful of patterns, and a subject passes if one of them matches; no pattern at all lets everything pass.
-`*` stands for one token and `>` for one or more at the end, each only as a whole token, exactly as in a subscription.
+`*` matches one token and `>` one or more at the end, each only as a whole token, exactly as in a subscription.
 A message is held against its filter in the delivery loop, so the patterns are unpacked once, and the two commonest
 cases, everything and plain subjects, need no walk along the tokens.
 """

@@ -24,10 +24,9 @@ cdef struct Token:
 
 cdef struct PublishArguments:
     # PUB <subject> [reply] <size>, HPUB <subject> [reply] <header size> <size>
-    Token tokens[4]
+    Token tokens[4]                # the first is the subject; the second is the reply, if there is one
     int count
-    Token subject
-    Token reply                    # its length is 0 if there is none
+    Py_ssize_t reply_length        # 0: no reply
     Py_ssize_t header
     Py_ssize_t size
 
@@ -85,20 +84,16 @@ cdef inline bint split_publish(int operation, char *at, char *end, PublishArgume
     cdef int count, sizes = 2 if operation == HPUB else 1
     if operation == HMSG:
         # No client has a reason to send it. nats-server treats it as an empty message to no subject.
-        arguments.tokens[1].start = at
-        arguments.tokens[1].length = 0
-        arguments.subject = arguments.reply = arguments.tokens[1]
+        arguments.tokens[0].start = arguments.tokens[1].start = at
+        arguments.tokens[0].length = 0
         arguments.count = 0
-        arguments.header = arguments.size = 0
+        arguments.reply_length = arguments.header = arguments.size = 0
         return True
     count = split(at, end, arguments.tokens, 4)
     if not sizes + 1 <= count <= sizes + 2:
         return False
     arguments.count = count
-    arguments.subject = arguments.tokens[0]
-    arguments.reply = arguments.tokens[1]
-    if count == sizes + 1:
-        arguments.reply.length = 0
+    arguments.reply_length = arguments.tokens[1].length if count == sizes + 2 else 0
     arguments.size = parse_size(arguments.tokens[count - 1].start, arguments.tokens[count - 1].length)
     arguments.header = 0
     if operation == HPUB:

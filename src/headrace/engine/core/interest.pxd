@@ -17,6 +17,7 @@ cdef class Interest:
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
     cdef bint find(self, const char *subject, uint32_t length) except -1
+    cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
 

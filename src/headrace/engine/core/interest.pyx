@@ -9,9 +9,12 @@ A receiver is kept alive as long as one of its subscriptions is in the trie.
 
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 
-from headrace.engine.core.routes cimport ROUTE_SLOTS, Route, RouteCache, find_route
+from headrace.engine.core.routes cimport ROUTE_SLOTS, Route, RouteCache
 from headrace.engine.core.trie cimport Subscription, Trie
+
+cdef list NO_QUEUES = []
 
 
 @cython.final
@@ -102,15 +105,24 @@ cdef class Interest:
 
     cdef Route *lookup(self, const char *subject, uint32_t length) except NULL:
         """The route of a subject. It is valid until interest changes or the next lookup."""
+        cdef Route *route = self.routes.latest
+        self.matches += 1
+        if route != NULL and route.subject_length == length and route.validated == self.routes.wildcard_changes \
+                and memcmp(route.text, subject, length) == 0:
+            self.routes.hits += 1
+            return route
+        return self._look_further(subject, length)
+
+    cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL:
+        """The same for another subject than that of the last lookup."""
         cdef uint64_t hashed = 0
         cdef uint32_t plain_count
-        cdef Route *route = find_route(self.routes, subject, length, &hashed)
-        self.matches += 1
+        cdef Route *route = self.routes.find(subject, length, &hashed)
         if route != NULL:
             return route
         self.trie.match(subject, length)
         plain_count = self.trie.found.count
-        queue_sizes = self.trie.add_queue_members() if self.trie.found_queues else []
+        queue_sizes = self.trie.add_queue_members() if self.trie.found_queues else NO_QUEUES
         return self.routes.add(hashed, subject, length, &self.trie.found, plain_count, queue_sizes)
 
     cdef bint find(self, const char *subject, uint32_t length) except -1:

@@ -6,8 +6,6 @@ from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef enum:
     ARENA_SIZE = 1048576
-    OWED_LIMIT = 33554432          # flush in the middle of a tick past this
-    APART_SHARE = 24576            # the same for frames that could not be shared, for each receiver
 
 cdef class Backlogs:
     cdef char **pool               # empty backlogs of the usual size
@@ -44,16 +42,10 @@ cdef class Outboxes:
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1
     cdef int flush_link(self, Link link) except -1
+    cdef bint owe_much(self) noexcept
     cdef int _note_progress(self, Link link, Py_ssize_t written) except -1
     cdef int _drained(self, Link link, Py_ssize_t before) except -1
     cdef int _keep_span(self, Link link) except -1
-
-
-cdef inline int reserve(Backlogs backlogs, Link link, Py_ssize_t length) except -1:
-    """Make room for `length` more bytes at the end of the backlog."""
-    if link.backlog_tail + length <= link.backlog_capacity:
-        return 0
-    return backlogs.grow(link, length)
 
 
 cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1:
@@ -70,8 +62,3 @@ cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, 
     receiver.span_length = length
     outboxes.owed += length
     return 0
-
-
-cdef inline bint owe_much(Outboxes outboxes) noexcept:
-    """Whether receivers got so much in this tick that it had better be written now."""
-    return outboxes.owed > OWED_LIMIT or outboxes.owed_apart > APART_SHARE * <long long> outboxes.dirty_count

@@ -27,6 +27,8 @@ from headrace.engine.core.link cimport DIRTY, WANTS_WRITE, Link, backlog_length
 from headrace.engine.core.system cimport iovec
 from headrace.engine.core.tick cimport EventQueue, Tick
 
+cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
+cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -160,7 +162,8 @@ cdef class Outboxes:
         """Where the next bytes that only this link gets are to be written: at most `longest`, then call `end_frame`."""
         if receiver.span_length:
             self.settle_span(receiver)
-        reserve(self.backlogs, receiver, longest)
+        if receiver.backlog_tail + longest > receiver.backlog_capacity:
+            self.backlogs.grow(receiver, longest)
         return receiver.backlog + receiver.backlog_tail
 
     cdef int end_frame(self, Link receiver, char *end) except -1:
@@ -180,6 +183,10 @@ cdef class Outboxes:
         if receiver.flags & WANTS_WRITE:
             self.congestion.weigh(receiver, before)
         return 0
+
+    cdef bint owe_much(self) noexcept:
+        """Whether receivers got so much in this tick that it had better be written now."""
+        return self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count
 
     cdef int mark_dirty(self, Link link) except -1:
         cdef void *grown
@@ -285,7 +292,8 @@ cdef class Outboxes:
         return 0
 
     cdef int _keep_span(self, Link link) except -1:
-        reserve(self.backlogs, link, link.span_length)
+        if link.backlog_tail + link.span_length > link.backlog_capacity:
+            self.backlogs.grow(link, link.span_length)
         memcpy(link.backlog + link.backlog_tail, self.arena + link.span_start, link.span_length)
         link.backlog_tail += link.span_length
         link.span_length = 0

@@ -19,5 +19,5 @@ cdef class Pace:
     cdef int gather(self) except -1
     cdef int linger(self, int epoll, epoll_event *events, int most) except -2
     cdef int watch(self, double now, long long messages, long long total) except -1
-    cdef int _watch_anew(self, double now, long long total) except -1
+    cdef int _restart_watch(self, double now, long long total) except -1
     cdef double _rate(self, double now, long long total) noexcept

@@ -8,7 +8,7 @@ that no peer is slower for it by more than the rare trial.
 from headrace.engine.core.system cimport epoll_event, epoll_wait, monotonic, nanosleep, timespec
 
 cdef double LINGER_SECONDS = 0.000080
-cdef int LINGER_AT = 8                       # lingering succeeded so often more than it failed, which counts twice
+cdef int LINGER_AT = 8                       # a success counts one, a failure minus two: linger from here on
 cdef int LINGER_MOST = 16
 cdef uint64_t LINGER_PROBE = 64              # lulls between two tries while it does not
 cdef timespec GATHER_TIME
@@ -18,7 +18,7 @@ cdef double GATHER_GAIN = 1.2                # by which gathering has to raise t
 cdef Py_ssize_t GATHER_TRIAL = 4             # ticks after which that is judged
 cdef double DENSE_SECONDS = 0.000030         # ticks that follow each other this closely
 cdef long long DENSE_MESSAGES = 16           # with no more messages than this
-cdef Py_ssize_t WATCH_TICKS = 64             # are watched for so long before gathering is tried
+cdef Py_ssize_t WATCH_TICKS = 64             # are watched for this many ticks before gathering is tried
 cdef Py_ssize_t WATCH_TICKS_MOST = 1048576   # a trial that fails costs requests a millisecond or two: some seconds
 
 
@@ -53,7 +53,7 @@ cdef class Pace:
         return count
 
     cdef int watch(self, double now, long long messages, long long total) except -1:
-        """After a tick with so many messages, of `total` so far: decide whether to gather before the next ones.
+        """After a tick with `messages`, of `total` so far: decide whether to gather before the next ones.
 
         A client that writes message by message has each of them sent by itself, as long as we read, and so
         acknowledge, them at once. Left alone for a moment, its kernel runs out of window and puts the rest together,
@@ -68,20 +68,20 @@ cdef class Pace:
             if self.watched_ticks == GATHER_TRIAL:
                 self.gathering = self._rate(now, total) > GATHER_GAIN * self.rate_before
                 self.watch_ticks = WATCH_TICKS if self.gathering else min(2 * self.watch_ticks, WATCH_TICKS_MOST)
-                self._watch_anew(now, total)
+                self._restart_watch(now, total)
         elif since > DENSE_SECONDS or messages > DENSE_MESSAGES:
             self.stray_ticks += 1
             if 8 * self.stray_ticks > self.watched_ticks:
-                self._watch_anew(now, total)
+                self._restart_watch(now, total)
         else:
             self.watched_ticks += 1
             if self.watched_ticks == self.watch_ticks:
                 self.gathering = True
                 self.rate_before = self._rate(now, total)
-                self._watch_anew(now, total)
+                self._restart_watch(now, total)
         return 0
 
-    cdef int _watch_anew(self, double now, long long total) except -1:
+    cdef int _restart_watch(self, double now, long long total) except -1:
         self.watched_ticks = self.stray_ticks = 0
         self.watched_since = now
         self.watched_total = total

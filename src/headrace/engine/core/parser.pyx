@@ -12,7 +12,6 @@ cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
-from headrace.engine.core.congestion cimport BUDGET
 from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGTHS, NAMES, OK, PING, PONG, PUB, SUB,
                                            UNFINISHED, UNKNOWN, UNSUB, PublishArguments, Token, has_usual_form,
@@ -21,7 +20,7 @@ from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGT
 from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, CONNECTED, NO_HEADERS, NO_RESPONDERS, PAUSED, PEDANTIC,
                                         PONGED, TRACED, VERBOSE, Link)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport Outboxes, owe_much
+from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.routes cimport Route
 from headrace.engine.core.system cimport monotonic
@@ -168,7 +167,7 @@ cdef class Parser:
                               char *payload, char *end) except NULL:
         """A PUB or HPUB, and the payload after it. Returns where it ends; `at` itself if it is not complete."""
         cdef PublishArguments arguments
-        cdef Token none
+        cdef Token header
         cdef Message message
         cdef Py_ssize_t size
         cdef char *frame_end
@@ -194,12 +193,12 @@ cdef class Parser:
             link.owner.on_trace('in', NAMES[operation], argument[:argument_end - argument])
             link.owner.on_trace('in', b'MSG_PAYLOAD', payload[:size])
         if link.flags & PEDANTIC and operation != HMSG \
-                and not is_literal_subject(arguments.subject.start, arguments.subject.length):
-            self._violation(link, 'publish_subject', arguments.subject.start[:arguments.subject.length])
-        message.subject = arguments.subject.start
-        message.subject_length = <uint32_t> arguments.subject.length
-        message.reply = arguments.reply.start
-        message.reply_length = <uint32_t> arguments.reply.length
+                and not is_literal_subject(arguments.tokens[0].start, arguments.tokens[0].length):
+            self._violation(link, 'publish_subject', arguments.tokens[0].start[:arguments.tokens[0].length])
+        message.subject = arguments.tokens[0].start
+        message.subject_length = <uint32_t> arguments.tokens[0].length
+        message.reply = arguments.tokens[1].start
+        message.reply_length = <uint32_t> arguments.reply_length
         message.header_length = arguments.header
         message.size = size
         message.payload = payload
@@ -207,16 +206,14 @@ cdef class Parser:
             message.rest = arguments.tokens[1].start
             message.rest_length = frame_end - message.rest
         else:
-            none.start = NULL
-            none.length = 0
-            message.rest = self.deliveries.write_rest(
-                arguments.reply, arguments.tokens[arguments.count - 2] if arguments.header else none,
-                arguments.tokens[arguments.count - 1], payload, size, &message.rest_length)
+            header = arguments.tokens[arguments.count - 2]
+            if arguments.header == 0:
+                header.length = 0
+            self.deliveries.write_rest(&message, header, arguments.tokens[arguments.count - 1])
         self._publish(link, &message)
         return frame_end
 
     cdef int _publish(self, Link link, Message *message) except -1:
-        cdef Deliveries deliveries = self.deliveries
         cdef Route *route
         cdef char first
         link.in_msgs += 1
@@ -232,23 +229,17 @@ cdef class Parser:
         if link.flags & VERBOSE:
             self.outboxes.append(link, b'+OK\r\n', 5, NULL, 0)
         route = link.interest.lookup(message.subject, message.subject_length)
-        if route.target_count + route.queue_count == 0 or not deliveries.send_along(link, route, message):
+        if route.target_count + route.queue_count == 0 or not self.deliveries.send_along(link, route, message):
             if message.reply_length and link.flags & NO_RESPONDERS:
                 self._answer_no_responders(link, message)
             return 0
-        if deliveries.expired:
-            deliveries.end_expired()
-        if owe_much(self.outboxes):
-            self.outboxes.flush_all()
-            if self.publishers.congestion.fair_total > BUDGET:
-                deliveries.overran = True
-        if deliveries.met_critical:
-            deliveries.met_critical = False
+        if self.deliveries.met_critical:
+            self.deliveries.met_critical = False
             self.publishers.stall(link, message.size)
-        if deliveries.overran:
-            deliveries.overran = False
+        if self.deliveries.overran:
+            self.deliveries.overran = False
             self.publishers.overran(link)
-        elif deliveries.out_bytes > self.turn_ends:
+        elif self.deliveries.out_bytes > self.turn_ends:
             self.publishers.pause(link)
         return 0
 

@@ -1,9 +1,7 @@
 # Routes, and the cache of them. The theory is at the top of routes.pyx.
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp
 
-from headrace.engine.core.hashing cimport hash_of
 from headrace.engine.core.trie cimport SubscriptionList
 
 cdef enum:
@@ -40,28 +38,9 @@ cdef class RouteCache:
     cdef uint64_t seed
     cdef uint64_t hits
 
+    cdef Route *find(self, const char *subject, uint32_t length, uint64_t *hashed) except? NULL
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
                     uint32_t plain_count, list queue_sizes) except NULL
     cdef int invalidate(self, bytes subject) except -1
-    cdef void drop(self, uint64_t slot) noexcept
-    cdef bint still_holds(self, Route *route) except -1
-
-
-cdef inline Route *find_route(RouteCache cache, const char *subject, uint32_t length, uint64_t *hashed) except? NULL:
-    """The cached route of a subject; NULL: there is none, and `hashed` is the hash of the subject."""
-    cdef Route *route = cache.latest
-    if route != NULL and route.subject_length == length and route.validated == cache.wildcard_changes \
-            and memcmp(route.text, subject, length) == 0:
-        cache.hits += 1
-        return route
-    hashed[0] = hash_of(subject, length, cache.seed)
-    route = cache.slots[hashed[0] & (ROUTE_SLOTS - 1)]
-    if route == NULL:
-        return NULL
-    if route.hash == hashed[0] and route.subject_length == length and memcmp(route.text, subject, length) == 0 \
-            and (route.validated == cache.wildcard_changes or cache.still_holds(route)):
-        cache.hits += 1
-        cache.latest = route
-        return route
-    cache.drop(hashed[0] & (ROUTE_SLOTS - 1))
-    return NULL
+    cdef void _drop(self, uint64_t slot) noexcept
+    cdef bint _still_holds(self, Route *route) except -1

@@ -17,7 +17,7 @@ wildcards, would make a wildcard SUB cost 30 us with a full table.
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.core.filters cimport matches_pattern
 from headrace.engine.core.hashing cimport hash_of
@@ -45,6 +45,21 @@ cdef class RouteCache:
                 PyMem_Free(self.slots[k])
         PyMem_Free(self.slots)
 
+    cdef Route *find(self, const char *subject, uint32_t length, uint64_t *hashed) except? NULL:
+        """The cached route of a subject; NULL: there is none. `hashed` is the hash of the subject."""
+        cdef Route *route
+        hashed[0] = hash_of(subject, length, self.seed)
+        route = self.slots[hashed[0] & (ROUTE_SLOTS - 1)]
+        if route == NULL:
+            return NULL
+        if route.hash == hashed[0] and route.subject_length == length and memcmp(route.text, subject, length) == 0 \
+                and (route.validated == self.wildcard_changes or self._still_holds(route)):
+            self.hits += 1
+            self.latest = route
+            return route
+        self._drop(hashed[0] & (ROUTE_SLOTS - 1))
+        return NULL
+
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
                     uint32_t plain_count, list queue_sizes) except NULL:
         """Make a route to these subscriptions, the plain ones first. It is valid until interest changes, or the next one."""
@@ -55,12 +70,12 @@ cdef class RouteCache:
         write_queue_ends(route, queue_sizes)
         self.used_bytes += route.size
         while self.used_bytes > CACHE_BYTES and self.used_bytes > route.size:
-            self.drop(self.hand)
+            self._drop(self.hand)
             self.hand = (self.hand + 1) & (ROUTE_SLOTS - 1)
         self.slots[hashed & (ROUTE_SLOTS - 1)] = self.latest = route
         return route
 
-    cdef void drop(self, uint64_t slot) noexcept:
+    cdef void _drop(self, uint64_t slot) noexcept:
         if self.slots[slot] == NULL:
             return
         if self.latest == self.slots[slot]:
@@ -80,10 +95,10 @@ cdef class RouteCache:
         hashed = hash_of(subject, len(subject), self.seed)
         route = self.slots[hashed & (ROUTE_SLOTS - 1)]
         if route != NULL and route.hash == hashed:
-            self.drop(hashed & (ROUTE_SLOTS - 1))
+            self._drop(hashed & (ROUTE_SLOTS - 1))
         return 0
 
-    cdef bint still_holds(self, Route *route) except -1:
+    cdef bint _still_holds(self, Route *route) except -1:
         """Compare the wildcard changes since the route was last used with its subject."""
         cdef uint64_t change = route.validated
         cdef bytes pattern

@@ -1,4 +1,4 @@
-"""Where the bytes of a link come from and go to: all that the engine knows of a socket beside its readiness.
+"""Where the bytes of a link come from and go to: all that the engine knows of a socket, apart from when it is ready.
 
 A transport works like the system calls it replaces. It never blocks, and
 

@@ -81,7 +81,7 @@ cdef class WideMap:
         return taken
 
     cdef tuple some_values(self, uint64_t place, Py_ssize_t skipped):
-        """(some values from a place on, the place to go on from). Begin at 0; after the last ones it is 0 again.
+        """(some values from a place on, the place to continue from). Begin at 0; after the last ones it is 0 again.
 
         The first `skipped` of them are left out.
         """
