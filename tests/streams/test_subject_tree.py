@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from headrace.streams.errors import ApiError
@@ -30,6 +30,7 @@ FILTERS = st.builds(".".join, FILTER_TOKENS)
 
 
 @given(st.lists(FILTERS, max_size=6), FILTERS)
+@example(["a.a", ">."], "a")
 def test_it_finds_the_filters_that_comparing_each_with_each_finds(filters: list[str], subject: str) -> None:
     """Those that are looked at are valid; those that are looked for need not be."""
     assume(is_valid_subject(subject))

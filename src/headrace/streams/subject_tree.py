@@ -100,6 +100,8 @@ class FilterTree(SubjectTree):
 
     def add(self, subject: str, owner: str) -> None:
         tokens = subject.split(".")
+        if ">" in tokens:
+            del tokens[tokens.index(">") + 1 :]  # what follows it means nothing
         super().add(".".join(STARRED if token[:1] == "*" != token else token for token in tokens), owner)
 
     def covers(self, subject: str, *, but: str) -> bool:
@@ -113,7 +115,7 @@ class FilterTree(SubjectTree):
                 if any(owner != but for owner in node.get(END, ())):
                     return True
                 continue
-            if ">" in node and _has_owner({">": node[">"]}, but):
+            if ">" in node and any(owner != but for owner in node[">"].get(END, ())):
                 return True
             token = tokens[depth]
             matching = {"*": ("*",), ">": ()}.get(token, (token, "*", STARRED))

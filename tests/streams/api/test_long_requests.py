@@ -36,11 +36,11 @@ async def test_what_is_wrong_at_the_end_of_a_long_request_is_told(peers: Peers, 
     ("text", "weight"),
     [
         ("", 0),
-        ('"a"', 1),
+        ('"a"', 4),
         ("[]", 8),
         ("{}{} {}", 24),
-        ('{"a":"b"}', 17),
-        ('{"a":[1,true,null,"x","y"]}', 8 + 8 + 8 + 3 * 8 + 2),
+        ('{"a":"b"}', 20),
+        ('{"a":[1,true,null,"x","y"]}', 8 + 8 + 8 + 3 * 8 + 2 * 4),
     ],
 )
 def test_a_string_weighs_less_than_other_values(text: str, weight: int) -> None:
@@ -54,7 +54,7 @@ def test_a_request_of_very_many_values_is_refused_before_it_is_decoded(body: str
         decode(body.encode(), StreamInfoRequest, strict=False)
 
 
-def test_tens_of_thousands_of_subjects_are_not_too_many() -> None:
-    subjects = [f"orders.{number}.é" for number in range(30_000)]
+def test_thousands_of_subjects_are_not_too_many() -> None:
+    subjects = [f"orders.{number}.é" for number in range(9_000)]
     body = json.dumps({"multi_last": subjects}).encode()
     assert decode(body, MessageGetRequest).multi_last == subjects

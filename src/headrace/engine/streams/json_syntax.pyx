@@ -9,7 +9,7 @@ cannot exhaust one.
 from libc.string cimport memchr, memcmp
 
 DEF MAX_DEPTH = 10_000
-cdef Py_ssize_t STRING_WEIGHT = 1      # a list of subjects is what long requests usually consist of
+cdef Py_ssize_t STRING_WEIGHT = 4      # a list of subjects is what long requests usually consist of
 cdef Py_ssize_t VALUE_WEIGHT = 8       # a key, a number, a word, an object, an array: an object of Python's each
 END_OF_TEXT = "unexpected EOF"
 
