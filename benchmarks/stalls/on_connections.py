@@ -52,6 +52,7 @@ HASH = "$2a$11$fC44NJfdnMgBmKkOWdoxEeavelHiuCIPMwgEVwh/rlrExfbMYLyNK"
 CONFIG = f"""
 http: "127.0.0.1:-1"
 authorization: {{
+  timeout: 60  # on a busy machine a client may take seconds to say who it is
   users: [ {{user: anybody, password: anything}}, {{user: hashed, password: "{HASH}"}} ]
 }}
 no_auth_user: anybody

@@ -47,7 +47,7 @@ def test_an_error_costs_nothing(scenario: str, library: Path, quick_path: Path) 
         env={**os.environ, "PYTHONPATH": search, "LD_PRELOAD": behind_them(library)},
         capture_output=True,
         text=True,
-        timeout=50 * PATIENCE,
+        timeout=150 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)

@@ -50,7 +50,7 @@ def test_the_log_survives(scenario: str, library: Path, quick_path: Path) -> Non
         env=environment(library),
         capture_output=True,
         text=True,
-        timeout=50 * PATIENCE,
+        timeout=150 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)
@@ -69,7 +69,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=50 * PATIENCE,
+        timeout=150 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)

@@ -69,10 +69,10 @@ async def max_bytes(play: Recorder) -> None:
 async def heartbeats_of_requests(play: Recorder) -> None:
     await play.stream()
     await play.consumer(**EXPLICIT)
-    await play.pull({"batch": 1, "expires": 700 * MILLISECOND, "idle_heartbeat": 300 * MILLISECOND})
+    await play.pull({"batch": 1, "expires": 1500 * MILLISECOND, "idle_heartbeat": 600 * MILLISECOND})
     await play.receive(3)
     await play.publish("s.a")
-    await play.pull({"batch": 2, "expires": 700 * MILLISECOND, "idle_heartbeat": 300 * MILLISECOND})
+    await play.pull({"batch": 2, "expires": 1500 * MILLISECOND, "idle_heartbeat": 600 * MILLISECOND})
     await play.receive(3)
 
 
