@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -90,6 +91,9 @@ def main() -> int:
     parser.add_argument("--floor", type=float, default=0, help="fail below this percentage")
     parser.add_argument("--missing", action="store_true", help="list the lines that did not run, by file")
     arguments = parser.parse_args()
+    if shutil.which("gcov") is None:
+        print("Cython: lines are not counted, because there is no gcov (it comes with GCC)")
+        return 0
     statements = measure()
     if arguments.missing:
         for file, lines in sorted(statements.items()):

@@ -4,6 +4,8 @@ Messages are stored in the order of their times, so one timer for the oldest is 
 ten times a second, however many messages expire in between, and at least once an hour, in case the clock
 was set. If it was set back for a while, the order is broken: then a message is removed once all messages
 before it may be.
+
+Streams with TTLs, delete markers or an origin do it message by message: lifetimes.py.
 """
 
 from __future__ import annotations

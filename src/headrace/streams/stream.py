@@ -191,7 +191,7 @@ class Stream:
         sink.ack_suffix = b""
         sink.max_msg_size = config.max_msg_size
         sink.no_ack = config.no_ack
-        sink.duplicate_window = config.duplicate_window
+        sink.duplicates.length = config.duplicate_window
         self.ingest.configure()
         sink.direct = not (self.ingest.needs_every_message or config.sealed)
         self._expiry.configure(0 if has_own_ages(config) else config.max_age)

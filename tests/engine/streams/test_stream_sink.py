@@ -104,7 +104,7 @@ def published_with_id(msg_id: bytes, reply: bytes, payload: bytes = b"x") -> byt
 
 
 def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stream: Stream) -> None:
-    stream.sink.duplicate_window = 120 * 10**9
+    stream.sink.duplicates.length = 120 * 10**9
     peer = bench.subscriber(b"inbox.*")
     peer.send(
         published_with_id(b"a", b"inbox.1")
@@ -117,8 +117,8 @@ def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stre
         {"stream": "S", "seq": 1, "duplicate": True},
     ]
     assert stream.log.last_seq == 2
-    assert stream.sink.find(b"b") == 2
-    assert stream.sink.find(b"c") == 0
+    assert stream.sink.duplicates.find(b"b") == 2
+    assert stream.sink.duplicates.find(b"c") == 0
 
 
 @contextmanager
@@ -138,14 +138,14 @@ def test_an_id_whose_message_could_not_be_written_is_forgotten(
     bench: Bench, stream: Stream, reply: bytes
 ) -> None:
     """Also if nobody waits for the acknowledgement: the id may come again."""
-    stream.sink.duplicate_window = 120 * 10**9
+    stream.sink.duplicates.length = 120 * 10**9
     peer = bench.subscriber(b"inbox.*")
     peer.send(published_with_id(b"stored", b"inbox.1"))
     answers(bench, peer, 1)
     with files_no_larger_than(1 << 19):
         peer.send(published_with_id(b"lost", reply, bytes(1 << 19)))
         bench.settle_until(lambda: stream.log.failure is not None and stream.log.last_seq == 1)
-    assert [stream.sink.find(msg_id) for msg_id in (b"stored", b"lost")] == [1, 0]
+    assert [stream.sink.duplicates.find(msg_id) for msg_id in (b"stored", b"lost")] == [1, 0]
     assert stream.sink.last_msg_id == b"stored"
     while stream.log.last_seq == 1:  # it tries again after a while
         peer.send(published_with_id(b"lost", b"inbox.2"))
@@ -155,14 +155,14 @@ def test_an_id_whose_message_could_not_be_written_is_forgotten(
 
 
 def test_an_empty_message_id_is_none(bench: Bench, stream: Stream) -> None:
-    stream.sink.duplicate_window = 120 * 10**9
+    stream.sink.duplicates.length = 120 * 10**9
     peer = bench.subscriber(b"inbox.*")
     peer.send(published_with_id(b"", b"inbox.1") + published_with_id(b"", b"inbox.2"))
     assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
 
 
 def test_an_id_is_forgotten_after_the_window(bench: Bench, stream: Stream) -> None:
-    stream.sink.duplicate_window = 1
+    stream.sink.duplicates.length = 1
     peer = bench.subscriber(b"inbox.*")
     peer.send(published_with_id(b"a", b"inbox.1") + published_with_id(b"a", b"inbox.2"))
     assert [body["seq"] for _, body in answers(bench, peer, 2)] == [1, 2]
@@ -212,7 +212,7 @@ def test_an_answer_waits_for_what_was_appended_before_it(bench: Bench, stream: S
 def test_many_ids_are_remembered_and_forgotten_in_the_order_of_time(bench: Bench, stream: Stream) -> None:
     """Against a dict; the ids of messages that are gone are known by their hash alone."""
     second, window = 10**9, 3600 * 10**9
-    stream.sink.duplicate_window = window
+    stream.sink.duplicates.length = window
     now = time.time_ns()
     known = {}
     for number in range(20_000):
@@ -220,21 +220,21 @@ def test_many_ids_are_remembered_and_forgotten_in_the_order_of_time(bench: Bench
         age = window - 60 * second if number < 10_000 else 0
         known[b"id-%d" % number] = number + 1
         stream.sink.remember(b"id-%d" % number, number + 1, now - age)
-    assert stream.sink.remembered == 20_000
-    assert all(stream.sink.find(msg_id) == seq for msg_id, seq in known.items())
-    assert not any(stream.sink.find(b"no-%d" % number) for number in range(20_000))
-    stream.sink.duplicate_window = window - 120 * second
-    assert stream.sink.remembered == 10_000
-    assert [stream.sink.find(b"id-%d" % number) for number in (0, 9_999, 10_000, 19_999)] == [
+    assert stream.sink.duplicates.count == 20_000
+    assert all(stream.sink.duplicates.find(msg_id) == seq for msg_id, seq in known.items())
+    assert not any(stream.sink.duplicates.find(b"no-%d" % number) for number in range(20_000))
+    stream.sink.duplicates.length = window - 120 * second
+    assert stream.sink.duplicates.count == 10_000
+    assert [stream.sink.duplicates.find(b"id-%d" % number) for number in (0, 9_999, 10_000, 19_999)] == [
         0,
         0,
         10_001,
         20_000,
     ]
-    stream.sink.forget_all()
-    assert stream.sink.remembered == 0
+    stream.sink.duplicates.forget_all()
+    assert stream.sink.duplicates.count == 0
     stream.sink.remember(b"id-1", 7, now)
-    assert stream.sink.find(b"id-1") == 7
+    assert stream.sink.duplicates.find(b"id-1") == 7
 
 
 @pytest.mark.parametrize("stream", ["memory"], indirect=True)
@@ -243,7 +243,7 @@ def test_ids_that_come_and_go_are_those_of_a_model(bench: Bench, stream: Stream)
     random = Random(7)
     step = 1000 * 10**9  # so long that the time which the test takes changes nothing
     start = time.time_ns() - 1000 * step
-    stream.sink.duplicate_window = 2000 * step
+    stream.sink.duplicates.length = 2000 * step
     known: dict[bytes, tuple[int, int]] = {}
     tick = seq = horizon = 0
     for most in (10, 3000, 5, 20_000, 100, 1, 9000):
@@ -256,12 +256,12 @@ def test_ids_that_come_and_go_are_those_of_a_model(bench: Bench, stream: Stream)
                     known[msg_id] = seq, tick
                     stream.sink.remember(msg_id, seq, start + tick * step)
             horizon = max(horizon, tick - random.randint(0, 20))
-            stream.sink.duplicate_window = time.time_ns() - (start + horizon * step + step // 2)
+            stream.sink.duplicates.length = time.time_ns() - (start + horizon * step + step // 2)
             known = {msg_id: at for msg_id, at in known.items() if at[1] > horizon}
             for number in random.choices(range(3 * most), k=100):
                 msg_id = b"%d" % number
-                assert stream.sink.find(msg_id) == known.get(msg_id, (0, 0))[0]
+                assert stream.sink.duplicates.find(msg_id) == known.get(msg_id, (0, 0))[0]
         if random.random() < 0.5:
-            assert stream.sink.remembered == len(known)
-    assert all(stream.sink.find(msg_id) == seq for msg_id, (seq, _) in known.items())
-    assert stream.sink.remembered == len(known)
+            assert stream.sink.duplicates.count == len(known)
+    assert all(stream.sink.duplicates.find(msg_id) == seq for msg_id, (seq, _) in known.items())
+    assert stream.sink.duplicates.count == len(known)

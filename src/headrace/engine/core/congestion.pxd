@@ -22,5 +22,6 @@ cdef class Congestion:
     cdef int set_limits(self, long long pending_limit, bint drops) except -1
     cdef bint holds_publishers(self) noexcept
     cdef int weigh(self, Link link, Py_ssize_t before) except -1
+    cdef int check_deadline(self, Link link, double now, double deadline) except -1
     cdef int ignore(self, Link link) except -1
     cdef int _clear(self, Link link) except -1

@@ -1,4 +1,4 @@
-"""What waits for receivers whose sockets are full, and which of them publishers wait for.
+"""Slow consumers: what waits for receivers whose sockets are full, which of them publishers wait for, which are closed.
 
 Every change of a full socket's backlog is weighed here. What follows from it for publishers is in publishers.pyx.
 """
@@ -51,6 +51,12 @@ cdef class Congestion:
                 self.congested += 1
         elif waiting < self.soft_backlog // 2:
             self._clear(link)
+        return 0
+
+    cdef int check_deadline(self, Link link, double now, double deadline) except -1:
+        """Close a receiver whose socket has accepted nothing for `deadline` seconds though something waits for it."""
+        if link.flags & WANTS_WRITE and now - link.written_at > deadline:
+            self.tick.close_link(link, 'Slow Consumer (Write Deadline)')
         return 0
 
     cdef int ignore(self, Link link) except -1:

@@ -316,8 +316,7 @@ cdef class Hub(LinkHost):
         cdef Link link
         cdef double now = monotonic()
         for link in self.links.values():
-            if link.flags & WANTS_WRITE and now - link.written_at > deadline:
-                self.tick.close_link(link, 'Slow Consumer (Write Deadline)')
+            self.congestion.check_deadline(link, now, deadline)
         self.outboxes.backlogs.trim()
         self.flush()
 

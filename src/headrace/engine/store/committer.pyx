@@ -3,9 +3,9 @@
 They are threads of C that never hold the GIL. (The engine keeps the GIL for milliseconds while it parses a batch; a
 Python thread would have to wait for that before it could even say that its sync is done.)
 
-Group commit. A log fills one buffer while the other one is written; it has at most one COMMIT under way. Everything that
-arrives meanwhile is in the next one: the busier the disk, the larger the groups. Jobs are handed over under a mutex and
-come back in a list; an eventfd wakes the loop, whose `poll` gives each job back to its log (JobOwner.on_done).
+What belongs to a group, and when it is handed over, is decided in writer.pyx; what a job does is in jobs.pyx. Jobs are
+handed over under a mutex and come back in a list; an eventfd wakes the loop, whose `poll` gives each job back to its log
+(JobOwner.on_done).
 
 Chores (index, rewrite, unlink, compress) are patient: they are taken only when no commit waits, and never by the last thread.
 

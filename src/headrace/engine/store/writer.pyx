@@ -4,6 +4,9 @@
                    ▲                                                                                      │
                    └────────────────────────────── filled meanwhile ──────────────────────────────────────┘ next commit
 
+Group commit: at most one group is under way. Everything that arrives meanwhile is in the next one: the busier the disk, the
+larger the groups.
+
 Every removal becomes a record of the group, so that recovery is pure replay and knows no policy (a change of limits cannot
 resurrect anything): at the head as one FIRST record per group, in the middle as one REMOVED record per group.
 

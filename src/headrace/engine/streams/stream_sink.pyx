@@ -19,17 +19,15 @@ from libc.string cimport memchr, memcmp, memcpy
 from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.deliveries cimport Deliveries
-from headrace.engine.core.filters cimport Filter
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
-from headrace.engine.streams.message_ids cimport MessageIds, Remembered
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.core.system cimport wall_clock
 from headrace.engine.core.trie cimport Subscription
-from headrace.engine.segments.windows cimport Record, Window
+from headrace.engine.streams.duplicate_window cimport DuplicateWindow, trim
 
 cdef enum HeaderKind:
     PLAIN                          # no header concerns the stream
@@ -38,7 +36,6 @@ cdef enum HeaderKind:
 
 DEF MAX_SUBJECT = 65535
 DEF MAX_HEADERS = 65535
-cdef uint64_t ALL_OF_THEM = <uint64_t> -1
 DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
@@ -63,31 +60,6 @@ cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **va
                 return SPECIAL
         at = line_end + 1
     return kind
-
-
-cdef const char *trim(const char *at, const char *line_end, Py_ssize_t *length) noexcept:
-    """The value of a header: the text after the colon and its spaces, up to the end of the line."""
-    while at < line_end and at[0] == c' ':
-        at += 1
-    length[0] = line_end - at
-    if length[0] and (line_end - 1)[0] == c'\r':
-        length[0] -= 1
-    return at
-
-
-cdef const char *find_msg_id(const char *headers, Py_ssize_t length, Py_ssize_t *value_length) noexcept:
-    """The value of the first Nats-Msg-Id; NULL: there is none."""
-    cdef const char *at = headers
-    cdef const char *end = headers + length
-    cdef const char *line_end
-    while at < end:
-        line_end = <const char *> memchr(at, c'\n', end - at)
-        if line_end == NULL:
-            return NULL
-        if line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
-            return trim(at + 12, line_end, value_length)
-        at = line_end + 1
-    return NULL
 
 
 cdef bint is_fast_batch(Message *message) noexcept:
@@ -140,8 +112,7 @@ cdef class StreamSink(Sink):
         self.max_msg_size = -1
         self.direct = True
         self.last_msg_id = b''
-        self.ids = MessageIds()
-        self.window = Window(1024)
+        self.duplicates = DuplicateWindow(log)
         self.waiting = Answers.__new__(Answers)
 
     # -- while the route is walked --------------------------------------------------------------------------------
@@ -172,13 +143,10 @@ cdef class StreamSink(Sink):
                 return self._hand_over(message)
         now = wall_clock()
         if kind == IDENTIFIED:
-            if self.duplicate_window:
-                self.ids.forget_before(now - self.duplicate_window)
-                hashed = self.ids.hash(value, value_length)
+            if self.duplicates.length:
+                hashed = self.duplicates.ids.hash(value, value_length)
                 try:
-                    if self.unread:
-                        self._read_ids(ALL_OF_THEM)
-                    seq = self._find(hashed, value, value_length)
+                    seq = self.duplicates.find_hashed(hashed, value, value_length, now)
                 except OSError:
                     return self._hand_over(message)    # which notices it, too, and answers
                 if seq:
@@ -186,15 +154,15 @@ cdef class StreamSink(Sink):
                     return self._received()
         self.waiting.make_room(sizeof(Answer) + message.reply_length)    # stored messages are answered
         if kind == IDENTIFIED:
-            self.ids.reserve()                                           # and their ids remembered
+            self.duplicates.ids.reserve()                                # and their ids remembered
         seq = self.log.append_message(message.subject, message.subject_length, message.payload,
                                       <uint32_t> message.header_length, message.size, now)
         if seq == 0:
             return self._hand_over(message)
         if kind == IDENTIFIED:
             self.last_msg_id = value[:value_length]
-            if self.duplicate_window:
-                self.ids.add(hashed, seq, now)
+            if self.duplicates.length:
+                self.duplicates.ids.add(hashed, seq, now)
         elif self.last_msg_id:
             self.last_msg_id = b''
         if message.reply_length and not self.no_ack:
@@ -256,83 +224,11 @@ cdef class StreamSink(Sink):
     def answer_duplicate(self, bytes reply not None, uint64_t seq):
         self.answer(reply, b'%b%d%b,"duplicate": true}' % (self.ack_prefix, seq, self.ack_suffix))
 
-    def find(self, bytes msg_id not None):
-        """The sequence under which a message with this id was stored within the window; 0: none."""
-        if self.unread:
-            self._read_ids(ALL_OF_THEM)
-        self.ids.forget_before(wall_clock() - self.duplicate_window)
-        return self._find(self.ids.hash(msg_id, len(msg_id)), msg_id, len(msg_id))
-
     def remember(self, bytes msg_id not None, uint64_t seq, int64_t time):
         """Call it in the order of time."""
         self.last_msg_id = msg_id
-        if self.unread:
-            self._read_ids(ALL_OF_THEM)
-        if self.duplicate_window:
-            self.ids.add(self.ids.hash(msg_id, len(msg_id)), seq, time)
+        self.duplicates.remember(msg_id, seq, time)
         self.note()
-
-    def recover_ids(self, uint64_t first_seq):
-        """After a start: remember the ids of the messages from this sequence on.
-
-        They are read when they are needed. `recover_some_ids` reads them before that.
-        """
-        self.unread = first_seq if first_seq <= self.log.store.last_seq else 0
-        self.unread_end = self.log.store.last_seq
-
-    def recover_some_ids(self, uint64_t messages):
-        """Read the ids of this many more messages; returns whether any are left."""
-        if self.unread:
-            self._read_ids(messages)
-        return self.unread != 0
-
-    cdef int _read_ids(self, uint64_t messages) except -1:
-        cdef Record record
-        cdef const char *value
-        cdef Py_ssize_t length
-        cdef Window window = Window(262144)
-        cdef Filter everything = Filter(())
-        while messages:
-            messages -= 1
-            if not self.log.store.seek(window, self.unread, everything, &record) or record.seq > self.unread_end:
-                self.unread = 0
-                return 0
-            self.unread = record.seq + 1
-            if record.header_length:
-                value = find_msg_id(record.headers, record.header_length, &length)
-                if value != NULL and length:
-                    self.ids.add(self.ids.hash(value, length), record.seq, record.time)
-        return 0
-
-    def forget_all(self):
-        self.ids.clear()
-        self.unread = 0
-
-    @property
-    def remembered(self):
-        """How many ids are in the window."""
-        if self.unread:
-            self._read_ids(ALL_OF_THEM)
-        while self.ids.forget_before(wall_clock() - self.duplicate_window):
-            pass
-        return self.ids.count
-
-    cdef uint64_t _find(self, uint64_t hashed, const char *msg_id, Py_ssize_t length) except? 0:
-        """The sequence of the message with this id; 0: there is none."""
-        cdef Remembered *entry = NULL
-        cdef Record record
-        cdef const char *value
-        cdef Py_ssize_t value_length
-        while True:
-            entry = self.ids.find(hashed, entry)
-            if entry == NULL:
-                return 0
-            # The hash alone would do in all but one of 10^12 cases. What was deleted since has to do with it.
-            if not self.log.store.read(self.window, entry.seq, &record):
-                return entry.seq
-            value = find_msg_id(record.headers, record.header_length, &value_length)
-            if value != NULL and value_length == length and memcmp(value, msg_id, length) == 0:
-                return entry.seq
 
     # -- at the end of the tick ---------------------------------------------------------------------------------------
 
@@ -349,20 +245,7 @@ cdef class StreamSink(Sink):
     def _on_unanswered(self, failure):
         """A group for which nobody waits."""
         if failure is not None:
-            self._forget_failed()
-
-    cdef int _forget_failed(self) except -1:
-        """The messages of the failed group are not stored: their ids may be used again."""
-        cdef Record record
-        cdef const char *value
-        cdef Py_ssize_t length = 0
-        self.ids.forget_after(self.log.store.committed_seq)
-        self.last_msg_id = b''
-        if self.log.store.read(self.window, self.log.store.last_seq, &record):
-            value = find_msg_id(record.headers, record.header_length, &length)
-            if value != NULL:
-                self.last_msg_id = value[:length]
-        return 0
+            self.last_msg_id = self.duplicates.forget_failed()
 
     def _on_group(self, Answers group, failure):
         cdef Py_ssize_t at = 0
@@ -372,7 +255,7 @@ cdef class StreamSink(Sink):
             self._send(group)
             (<Hub> self.hub).flush_soon()
             return
-        self._forget_failed()
+        self.last_msg_id = self.duplicates.forget_failed()
         while at < group.used:
             head = <Answer *> (group.data + at)
             reply = (<char *> (head + 1))[:head.reply_length]

@@ -115,7 +115,7 @@ class Checks:
     def _check_duplicate(self, publication: Publication) -> None:
         publication.msg_id = headers.text(publication.headers, headers.MSG_ID)
         if publication.msg_id and self.config.mirror is None:
-            seq = self.sink.find(publication.msg_id)
+            seq = self.sink.duplicates.find(publication.msg_id)
             if seq:
                 raise Duplicate(seq)
 

@@ -18,7 +18,7 @@ from headrace.streams.errors import ApiError, store_error
 from headrace.streams.ingest.acknowledgements import encode_error, encode_stored, encode_value
 from headrace.streams.ingest.batches import Batches, remove_torn_batch
 from headrace.streams.ingest.counters import read_value
-from headrace.streams.ingest.duplicates import DuplicateWindowRecovery
+from headrace.streams.ingest.duplicate_window_recovery import DuplicateWindowRecovery
 from headrace.streams.ingest.fast_batches import FastBatches, is_fast
 from headrace.streams.ingest.intake import Intake
 from headrace.streams.ingest.publication import Duplicate, Publication
@@ -66,7 +66,7 @@ class Ingest:
         stream = self._stream
         if remove_torn_batch(stream.log):
             stream.log.commit()
-        stream.sink.duplicate_window = stream.config.duplicate_window
+        stream.sink.duplicates.length = stream.config.duplicate_window
         self._window_recovery = DuplicateWindowRecovery(stream.sink, stream.log, stream.jetstream.now())
 
     def configure(self) -> None:

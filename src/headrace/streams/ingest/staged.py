@@ -83,7 +83,7 @@ class Staged:
         publication.msg_id = headers.text(publication.headers, headers.MSG_ID)
         if not publication.msg_id:
             return
-        seq = self._checks.sink.find(publication.msg_id)
+        seq = self._checks.sink.duplicates.find(publication.msg_id)
         if seq or publication.msg_id in self._msg_ids:
             raise DuplicateInBatch(seq)
         self._msg_ids.add(publication.msg_id)

@@ -29,8 +29,8 @@ class DuplicateWindowRecovery:
         last = log.get(log.last_seq)
         sink.last_msg_id = headers.text(last.headers, headers.MSG_ID) if last else b""
         self._handle: asyncio.TimerHandle | None = None
-        if sink.duplicate_window:
-            sink.recover_ids(log.seek_time(now - sink.duplicate_window))
+        if sink.duplicates.length:
+            sink.duplicates.recover(log.seek_time(now - sink.duplicates.length))
             self._go_on_later()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class DuplicateWindowRecovery:
 
     def _go_on(self) -> None:
         try:
-            if self._sink.recover_some_ids(SLICE_MESSAGES):
+            if self._sink.duplicates.recover_some(SLICE_MESSAGES):
                 self._go_on_later()
             else:
                 self._handle = None
