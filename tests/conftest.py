@@ -27,6 +27,10 @@ SPARK = ("tests/spark/", "tests/bench/test_report.py")
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
 
+# However busy the machine is, and however slow the sanitizers make the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: otherwise one of two processes has nothing to do at the end."""

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,20 +138,23 @@ def show(name: str, file: str, *, plain: bool) -> int:
 def merge(name: str) -> int:
     """Make the corpus as small as what it reaches allows, with what long runs have found since."""
     with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as directory:
-        found = [str(place) for place in (CORPUS / name, BUILT / "corpus" / name) if place.is_dir()]
-        drive = [
-            sys.executable,
-            "-m",
-            "tests.fuzz.drive",
-            name,
-            "-merge=1",
-            f"-max_len={LONGEST.get(name, 400)}",
-        ]
-        variables = environment(plain=name in PURE_PYTHON)
-        result = subprocess.run([*drive, directory, *found], env=variables, cwd=ROOT, check=False)
-        if result.returncode == 0 and os.listdir(directory):
+        found, merged = Path(directory, "found"), Path(directory, "merged")
+        shutil.copytree(CORPUS / name, found)
+        merged.mkdir()
+        grown = BUILT / "corpus" / name
+        for file in grown.iterdir() if grown.is_dir() else ():
+            with suppress(FileNotFoundError):  # a fuzzer that runs has found a smaller one
+                shutil.copy(file, found)
+        drive = [sys.executable, "-m", "tests.fuzz.drive", name, "-merge=1"]
+        result = subprocess.run(
+            [*drive, f"-max_len={LONGEST.get(name, 400)}", str(merged), str(found)],
+            env=environment(plain=name in PURE_PYTHON),
+            cwd=ROOT,
+            check=False,
+        )
+        if result.returncode == 0 and os.listdir(merged):
             shutil.rmtree(CORPUS / name)
-            shutil.copytree(directory, CORPUS / name)
+            shutil.copytree(merged, CORPUS / name)
     return result.returncode
 
 
