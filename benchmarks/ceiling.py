@@ -11,8 +11,8 @@ import socket
 import sys
 from collections.abc import Callable
 
+from headrace.bench.clients.load import Load
 from headrace.bench.generator import run_load
-from headrace.bench.load import Load
 from headrace.bench.wire import block_of, publish_frame
 
 # (what, connections, payload bytes, messages per connection, bytes per write or 0 for whole blocks)

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.bench.clients.load import Load
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import run_load
-from headrace.bench.load import Load
 from headrace.bench.servers import Process, Server, running
 from headrace.bench.wire import open_connections, publish_frame
 from headrace.bench.workloads import IdleConnections, PublishSubscribe, RequestReply, Workload

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from headrace.bench.load import Load
+from headrace.bench.clients.load import Load
 from tests.engine.core.peers import FRAME, peer
 
 # Every sample: the bytes that a server sends, and the messages and payload bytes that are in them.

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from headrace.bench.clients.load import Load
 from headrace.bench.histogram import Histogram
-from headrace.bench.load import Load
 from tests.engine.core.peers import FRAME, peer
 
 MILLISECOND = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.bench.stream_load import StreamLoad
+from headrace.bench.clients.stream_load import StreamLoad
 from tests.engine.core.peers import peer
 
 STEPS = (0, 1, 7)

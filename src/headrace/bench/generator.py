@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headrace.bench.clients.load import Load
 from headrace.bench.failure import BenchError
-from headrace.bench.load import Load
 
 STALL_SECONDS = 10.0
 RECEIVERS = ("subscriber", "requester")

@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from headrace.bench.clients.load import Load
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import Outcome, Progress, drive
-from headrace.bench.load import Load
 
 Prepare = Callable[[], AbstractContextManager[Load]]
 

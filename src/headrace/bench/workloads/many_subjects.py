@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from headrace.bench.clients.load import Load
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
-from headrace.bench.load import Load
 from headrace.bench.wire import BLOCK_BYTES, open_connections, publish_frame, subscribe_frame
 from headrace.bench.workloads.workload import (
     SHUFFLE_SEED,

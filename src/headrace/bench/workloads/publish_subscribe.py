@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from headrace.bench.clients.load import Load
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Outcome, Progress, Run, drive, judge
-from headrace.bench.load import Load
 from headrace.bench.processes import drive_in_processes
 from headrace.bench.wire import block_of, open_connections, publish_frame, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared, with_shares

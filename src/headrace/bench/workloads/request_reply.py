@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headrace.bench.clients.load import Load
 from headrace.bench.distribution import distributions
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.histogram import Histogram
-from headrace.bench.load import Load
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared
 from headrace.client.addresses import Address

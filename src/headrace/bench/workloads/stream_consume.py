@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from headrace.bench.clients.stream_load import StreamLoad
 from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
@@ -20,7 +21,6 @@ from headrace.bench.jetstream import (
     delete_consumer,
     stream_for_run,
 )
-from headrace.bench.stream_load import StreamLoad
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.stream_publish import SLICES_MAX, STREAM, StreamPublish, publish_to_stream
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from headrace.bench.clients.stream_load import StreamLoad
 from headrace.bench.distribution import distributions
 from headrace.bench.failure import BenchError
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
 from headrace.bench.histogram import Histogram
 from headrace.bench.jetstream import StreamFacts, stream_for_run
-from headrace.bench.stream_load import StreamLoad
 from headrace.bench.wire import open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
 from headrace.client.addresses import Address

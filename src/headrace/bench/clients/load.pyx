@@ -27,12 +27,12 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from headrace.bench.client_connection cimport (
+from headrace.bench.clients.client_connection cimport (
     CONTROL_LINE_MAX, GARBAGE, MESSAGE, PING, PONG, PUBLISHER, REFUSAL, REQUESTER, RESPONDER, SUBSCRIBER, TOKEN_DIGITS,
     ClientConnection, Event, Role, answered_number, append, digits, dispose, find_reply, has_all, latencies_of,
     next_write, outcome_of, prepare, read_event, set_request, wrote,
 )
-from headrace.bench.poller cimport EPOLLOUT, Poller, epoll_event
+from headrace.bench.clients.poller cimport EPOLLOUT, Poller, epoll_event
 from headrace.engine.core.decimals cimport write_decimal
 from headrace.engine.core.system cimport monotonic_nanoseconds
 

@@ -1,4 +1,4 @@
-from headrace.bench.load import Load
+from headrace.bench.clients.load import Load
 
 class StreamLoad(Load):
     refusals: int

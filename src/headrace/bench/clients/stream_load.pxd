@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from headrace.bench.load cimport Load
+from headrace.bench.clients.load cimport Load
 
 
 cdef extern from "string.h" nogil:

@@ -15,10 +15,10 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, strlen
 
-from headrace.bench.client_connection cimport (
+from headrace.bench.clients.client_connection cimport (
     CONTROL_LINE_MAX, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
 )
-from headrace.bench.load cimport GARBLED, REFUSED
+from headrace.bench.clients.load cimport GARBLED, REFUSED
 from headrace.engine.core.decimals cimport parse_decimal
 
 PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000

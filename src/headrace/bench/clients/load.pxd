@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t
 
-from headrace.bench.client_connection cimport ClientConnection, Event, Role
+from headrace.bench.clients.client_connection cimport ClientConnection, Event, Role
 from headrace.bench.histogram cimport Histogram
-from headrace.bench.poller cimport Poller, epoll_event
+from headrace.bench.clients.poller cimport Poller, epoll_event
 
 
 cdef extern from "sys/socket.h" nogil:
