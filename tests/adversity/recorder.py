@@ -174,6 +174,10 @@ class Connection:
         self.close()
 
 
+NO_RESPONDERS = b'{"error": {"description": "no responders"}}'
+"""For the answer without a body, which a publisher gets when the stream is already closed."""
+
+
 @dataclass
 class Record:
     """What a publisher knows: the number of every message that was acknowledged, by its sequence."""
@@ -210,7 +214,7 @@ class Record:
                 return
             subject, _, body, _ = next(answers)
             flying -= 1
-            answer = json.loads(body)
+            answer = json.loads(body or NO_RESPONDERS)
             if "error" in answer:
                 self.errors.append(answer["error"])
             else:

@@ -16,6 +16,7 @@ from tests.interop.jetstream import (
     publish_all,
     pull,
     streams_session,
+    until,
 )
 from tests.interop.session import Session, pub, quiet, send
 
@@ -337,6 +338,7 @@ POLICIES: list[Session] = [
             consumer("S", "c", **config),
             pull("S", "c", count, NO_WAIT),
             publish("s.a"),
+            until("CONSUMER.INFO.S.c", None, b'"num_pending":1'),  # nats-server tells consumers later
             pull("S", "c", 2, NO_WAIT),
             consumer_info("S", "c"),
         )
