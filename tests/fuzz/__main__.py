@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,11 @@ def environment(*, plain: bool) -> dict[str, str]:
     }
 
 
+def own_peak_megabytes() -> int:
+    """Most memory that this process ever had: the system counts it for each process that it starts, too."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
 def command(name: str, runs: int, seed: int, grown: Path) -> list[str]:
     """`grown` is a directory that gets what libFuzzer found interesting."""
     dictionary = HERE / "dictionaries" / name
@@ -85,7 +91,7 @@ def command(name: str, runs: int, seed: int, grown: Path) -> list[str]:
         f"-seed={seed}",
         f"-max_len={LONGEST.get(name, 400)}",
         f"-timeout={MOST_SECONDS}",
-        f"-rss_limit_mb={MOST_MEGABYTES}",
+        f"-rss_limit_mb={max(MOST_MEGABYTES, own_peak_megabytes() + 1)}",
         f"-artifact_prefix={BUILT}/{name}-",
         "-print_final_stats=1",
         "-entropic=0",  # a quarter of the time of the quick fuzzers went into its statistics
