@@ -23,7 +23,6 @@ Expanding never reads outside of its input or writes outside of its output, what
 make of damaged input. Whether that is right is for the checksums of the records to say.
 """
 
-cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -46,22 +45,16 @@ cdef enum:
 
 # No line tracing in the debug build: it takes the GIL for every line, and there is a line for every byte here.
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint32_t _four(const uint8_t *at) noexcept nogil:
     cdef uint32_t word
     memcpy(&word, at, 4)
     return word
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint32_t _hash(const uint8_t *at) noexcept nogil:
     return (_four(at) * <uint32_t> 2654435761) >> (32 - HASH_BITS)
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint32_t _common(const uint8_t *one, const uint8_t *other, const uint8_t *end) noexcept nogil:
     """How many bytes are equal; `other` is the later one and stays below `end`."""
     cdef const uint8_t *begin = other
@@ -79,8 +72,6 @@ cdef inline uint32_t _common(const uint8_t *one, const uint8_t *other, const uin
     return <uint32_t> (other - begin)
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint32_t _find(Finder *finder, const uint8_t *source, uint32_t position, uint32_t end,
                            uint32_t longest, uint32_t *match) noexcept nogil:
     """The length of the best match at a position, if it is longer than `longest`, otherwise 0."""
@@ -100,8 +91,6 @@ cdef inline uint32_t _find(Finder *finder, const uint8_t *source, uint32_t posit
     return found
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline void _insert(Finder *finder, const uint8_t *source, uint32_t first, uint32_t last) noexcept nogil:
     """Note the positions from first up to, but without, last."""
     cdef uint32_t slot
@@ -112,8 +101,6 @@ cdef inline void _insert(Finder *finder, const uint8_t *source, uint32_t first, 
         first += 1
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint8_t *_put_length(uint8_t *at, uint32_t rest) noexcept nogil:
     while rest >= 255:
         at[0] = 255
@@ -123,8 +110,6 @@ cdef inline uint8_t *_put_length(uint8_t *at, uint32_t rest) noexcept nogil:
     return at + 1
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline uint8_t *_put_literals(uint8_t *at, const uint8_t *literals, uint32_t length) noexcept nogil:
     at[0] = <uint8_t> ((length if length < 15 else 15) << 4)
     at += 1
@@ -134,8 +119,6 @@ cdef inline uint8_t *_put_literals(uint8_t *at, const uint8_t *literals, uint32_
     return at + length
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef uint32_t compress_block(const char *data, uint32_t length, char *output, uint32_t capacity,
                              Finder *finder) noexcept nogil:
     """Returns the compressed length, or 0: it does not fit into `capacity`. At most LARGEST_INPUT bytes."""
@@ -188,8 +171,6 @@ cdef uint32_t compress_block(const char *data, uint32_t length, char *output, ui
     return <uint32_t> (at - <uint8_t *> output)
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef inline const uint8_t *_get_length(const uint8_t *at, const uint8_t *end, uint32_t *length) noexcept nogil:
     """The rest of a length that did not fit into its token; where the input continues."""
     cdef uint8_t more = 255
@@ -200,8 +181,6 @@ cdef inline const uint8_t *_get_length(const uint8_t *at, const uint8_t *end, ui
     return at
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef uint32_t expand_block(const char *data, uint32_t length, char *output, uint32_t capacity,
                            uint32_t enough) noexcept nogil:
     """Returns how many bytes came out before the input ended, was no longer valid, or at least `enough` were there."""

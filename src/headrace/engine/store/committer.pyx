@@ -13,7 +13,6 @@ With a sync_interval, a commit is done when it is written, and the file is synce
 written while that sync is under way is not covered by it: the log submits another one.
 """
 
-cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
@@ -241,8 +240,6 @@ cdef class Committer:
 # -- in the threads -----------------------------------------------------------------------------------------------------
 # No line tracing here, not even in the debug build: it needs the GIL, and whoever has that may be waiting for the mutex.
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef Job *next_job(Workshop *shop) noexcept nogil:
     """What this thread does next, waiting for it; NULL: end. The mutex is held."""
     cdef Job *job
@@ -275,8 +272,6 @@ cdef Job *next_job(Workshop *shop) noexcept nogil:
         shop.idle -= 1
 
 
-@cython.linetrace(False)
-@cython.profile(False)
 cdef void *work(void *argument) noexcept nogil:
     cdef Workshop *shop = <Workshop *> argument
     cdef Job *job
