@@ -189,12 +189,13 @@ cdef class Parser:
             if frame_end - at > self.longest_in_buffer:
                 link.frame_total = frame_end - at
             return at
-        if link.flags & TRACED:
-            link.owner.on_trace('in', NAMES[operation], argument[:argument_end - argument])
-            link.owner.on_trace('in', b'MSG_PAYLOAD', payload[:size])
-        if link.flags & PEDANTIC and operation != HMSG \
-                and not is_literal_subject(arguments.tokens[0].start, arguments.tokens[0].length):
-            self._violation(link, 'publish_subject', arguments.tokens[0].start[:arguments.tokens[0].length])
+        if link.flags & (TRACED | PEDANTIC):
+            if link.flags & TRACED:
+                link.owner.on_trace('in', NAMES[operation], argument[:argument_end - argument])
+                link.owner.on_trace('in', b'MSG_PAYLOAD', payload[:size])
+            if link.flags & PEDANTIC and operation != HMSG \
+                    and not is_literal_subject(arguments.tokens[0].start, arguments.tokens[0].length):
+                self._violation(link, 'publish_subject', arguments.tokens[0].start[:arguments.tokens[0].length])
         message.subject = arguments.tokens[0].start
         message.subject_length = <uint32_t> arguments.tokens[0].length
         message.reply = arguments.tokens[1].start
