@@ -10,6 +10,7 @@ gives up after some steps; a configuration that needs more is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.streams.errors import api_error
@@ -18,12 +19,16 @@ STEPS = 1_000_000
 END = ""  # the key for subjects that end at a node; no token is empty
 STARRED = "*\n"  # for words such as `*a`; no valid one contains a line break
 
+Node = dict[str, Any]
+NextTokens = Callable[[Node, str], Iterable[str]]
+OwnerSearch = Callable[[Node, str], bool]
+
 
 class SubjectTree:
     """Subjects and their owners. `steps` limits all searches together; None means no limit."""
 
     def __init__(self, steps: int | None = None) -> None:
-        self._root: dict[str, Any] = {}
+        self._root: Node = {}
         self._steps = steps
 
     def add(self, subject: str, owner: str) -> None:
@@ -35,7 +40,7 @@ class SubjectTree:
         node.setdefault(END, set()).add(owner)
 
     def discard(self, subject: str, owner: str) -> None:
-        path: list[tuple[dict[str, Any], str]] = []
+        path: list[tuple[Node, str]] = []
         node = self._root
         for token in subject.split("."):
             if token not in node or token == END:
@@ -53,26 +58,28 @@ class SubjectTree:
 
     def overlaps(self, subject: str, *, but: str = "") -> bool:
         """Whether an owner other than `but` has a subject that overlaps. May raise ApiError."""
+        return self._finds(subject, but, _overlapping_tokens, _has_owner_below)
+
+    def _finds(self, subject: str, but: str, next_tokens: NextTokens, at_full_wildcard: OwnerSearch) -> bool:
+        """Follow the tokens of a subject. `next_tokens` says where a token leads to from a node, and
+        `at_full_wildcard` whether a `>` finds anything there.
+        """
         tokens = subject.split(".")
-        to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
+        to_visit = [(self._root, 0)]
         while to_visit:
             node, depth = to_visit.pop()
             self._count_step()
             if depth == len(tokens):
-                if any(owner != but for owner in node.get(END, ())):
-                    return True
-                continue
-            token = tokens[depth]
-            if token == ">":
                 if _has_owner(node, but):
                     return True
                 continue
-            if ">" in node and any(owner != but for owner in node[">"].get(END, ())):
+            if ">" in node and _has_owner(node[">"], but):
                 return True
-            if token == "*":
-                to_visit += [(node[key], depth + 1) for key in node if key not in (END, ">")]
-            else:
-                to_visit += [(node[key], depth + 1) for key in (token, "*") if key in node]
+            if tokens[depth] == ">":
+                if at_full_wildcard(node, but):
+                    return True
+                continue
+            to_visit += [(node[key], depth + 1) for key in next_tokens(node, tokens[depth]) if key in node]
         return False
 
     def _count_step(self) -> None:
@@ -82,12 +89,24 @@ class SubjectTree:
                 raise api_error("stream_invalid_config", err="too many subjects with wildcards")
 
 
-def _has_owner(node: dict[str, Any], but: str) -> bool:
-    """Whether an owner other than `but` has a subject below the node."""
+def _overlapping_tokens(node: Node, token: str) -> Iterable[str]:
+    return [key for key in node if key not in (END, ">")] if token == "*" else (token, "*")
+
+
+def _covering_tokens(_: Node, token: str) -> Iterable[str]:
+    return ("*",) if token == "*" else (token, "*", STARRED)
+
+
+def _has_owner(node: Node, but: str) -> bool:
+    """Whether an owner other than `but` has the subject that ends at the node."""
+    return any(owner != but for owner in node.get(END, ()))
+
+
+def _has_owner_below(node: Node, but: str) -> bool:
     to_visit = [child for key, child in node.items() if key != END]
     while to_visit:
         child = to_visit.pop()
-        if any(owner != but for owner in child.get(END, ())):
+        if _has_owner(child, but):
             return True
         to_visit += [grandchild for key, grandchild in child.items() if key != END]
     return False
@@ -105,19 +124,5 @@ class FilterTree(SubjectTree):
         super().add(".".join(STARRED if token[:1] == "*" != token else token for token in tokens), owner)
 
     def covers(self, subject: str, *, but: str) -> bool:
-        """Whether a filter of somebody else than `but` matches all that this one does. May raise ApiError."""
-        tokens = subject.split(".")
-        to_visit: list[tuple[dict[str, Any], int]] = [(self._root, 0)]
-        while to_visit:
-            node, depth = to_visit.pop()
-            self._count_step()
-            if depth == len(tokens):
-                if any(owner != but for owner in node.get(END, ())):
-                    return True
-                continue
-            if ">" in node and any(owner != but for owner in node[">"].get(END, ())):
-                return True
-            token = tokens[depth]
-            matching = {"*": ("*",), ">": ()}.get(token, (token, "*", STARRED))
-            to_visit += [(node[key], depth + 1) for key in matching if key in node]
-        return False
+        """Whether another owner's filter matches all that this one does. May raise ApiError."""
+        return self._finds(subject, but, _covering_tokens, lambda node, but: False)
