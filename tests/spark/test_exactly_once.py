@@ -162,7 +162,7 @@ def check_exactly_once(server: Restartable, count: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("server", server_kinds()[-1:], indirect=True)
 def test_a_copy_whose_driver_is_killed_has_every_message_once(server: Restartable, tmp_path: Path) -> None:
-    count = 4_000
+    count = 8_000
     fill(server.url, count)
     killed, _ = copy_with_kills(server, tmp_path, count, kills=1, server_kills=0)
     assert killed == 1
