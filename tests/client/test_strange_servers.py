@@ -24,7 +24,7 @@ Answer = Callable[[int, bytes], bytes | None]
 
 @contextmanager
 def strange_server(answer: Answer, info: bytes = INFO) -> Iterator[str]:
-    """Its URL. It answers each PING, and anything else as it is told."""
+    """Its URL. It answers each PING itself, and every other line with `answer`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=_serve, args=(listener, answer, info))
         thread.start()

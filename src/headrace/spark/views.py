@@ -44,7 +44,7 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
     tables = [quoted or plain for quoted, plain in _TABLES.findall(text)]
     defined = {name.lower() for name in _DEFINED.findall(text)}
     if tables and not defined.intersection(name.lower() for name in tables):
-        raise SparkError(f"there is no stream {tables[0]!r}", hint=list_of(streams))
+        raise SparkError(f"stream {tables[0]!r} does not exist", hint=list_of(streams))
 
 
 def list_of(streams: Iterable[str]) -> str:

@@ -58,7 +58,7 @@ class Series:
     colour: int
     points: Sequence[Point]
     dots: bool = True
-    """Off for lines with so many points that their dots would touch."""
+    """Off for dense lines, whose dots would touch."""
 
 
 @dataclass(frozen=True)
