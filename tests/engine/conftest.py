@@ -20,6 +20,12 @@ def made_bench() -> Iterator[Bench]:
         assert [peer.owner.bugs for peer in made.peers if peer.owner.bugs] == []
 
 
+@pytest.fixture(params=["plain", "tls"])
+def each_transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with clients on plain sockets, and again over TLS."""
+    monkeypatch.setattr(Bench, "is_encrypted", request.param == "tls")
+
+
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
     """A directory where a sync costs nothing, for tests that do thousands of them."""

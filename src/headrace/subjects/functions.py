@@ -20,6 +20,8 @@ UNKNOWN_FUNCTION = f"{_INVALID}: unknown function"
 OUT_OF_RANGE = f"{_INVALID}: wildcard index out of range"
 NOT_ENOUGH_ARGUMENTS = f"{_INVALID}: not enough arguments passed to the function"
 INVALID_ARGUMENT = f"{_INVALID}: function argument is invalid or in the wrong format"
+NOT_REVERSIBLE = f"{_INVALID}: the only mapping function allowed for import transforms is {{{{Wildcard()}}}}"
+WILDCARDS_LEFT = f"{_INVALID}: not using all of the token wildcard(s)"
 TOO_MANY_ARGUMENTS = f"{_INVALID}: too many arguments passed to the function"
 
 _INT32_MAX = 2**31 - 1

@@ -24,6 +24,15 @@ def encode(subject: str) -> bytes:
     return subject.encode("utf-8", "surrogateescape")
 
 
+def is_utf8(subject: str) -> bool:
+    """Whether what `decode` returned can be written as JSON."""
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_valid_subject(subject: str) -> bool:
     """No empty token, no whitespace, and `>` only at the end. Wildcards are allowed."""
     *heads, last = subject.split(SEPARATOR)

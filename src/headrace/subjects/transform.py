@@ -7,11 +7,16 @@ without `>` is a constant. Which destinations are valid, and the errors for othe
 
 from __future__ import annotations
 
+import re
+from itertools import count
+
 from headrace.subjects import grammar
 from headrace.subjects.functions import (
     INVALID_TRANSFORM,
+    NOT_REVERSIBLE,
     OUT_OF_RANGE,
     UNKNOWN_FUNCTION,
+    WILDCARDS_LEFT,
     Call,
     TransformError,
     apply_call,
@@ -21,25 +26,27 @@ from headrace.subjects.functions import (
     parse_token,
 )
 
-__all__ = ["Transform", "TransformError", "check_mapping"]
+__all__ = ["Transform", "TransformError", "check_mapping", "place_wildcards", "with_wildcards"]
 
 _INVALID_SUBJECT = "invalid subject"
 _WHITESPACE = frozenset("\t\n\f\r ")
+_PLACEHOLDER = re.compile(r"\$[1-9].*|{{\s*[wW]ildcard\s*\([^,]+\)\s*}}", re.ASCII | re.DOTALL)
 
 
 class Transform:
     """One source and destination; raises TransformError if they do not fit.
 
-    An empty source matches every subject. An empty destination changes nothing.
+    An empty source matches every subject. An empty destination changes nothing. One that `is_reversible` must
+    use every wildcard of the source, and no function but `wildcard`.
     """
 
-    def __init__(self, source: str, destination: str) -> None:
+    def __init__(self, source: str, destination: str, *, is_reversible: bool = False) -> None:
         self.source = source or grammar.FULL_WILDCARD
         self.destination = destination
         self._steps: list[tuple[bytes, Call | None, tuple[int, ...]]] = []
         self._source_tokens = self.source.split(grammar.SEPARATOR)
         if destination:
-            self._read_destination()
+            self._read_destination(is_reversible)
         self._keeps_rest = bool(destination) and destination.split(".")[-1] == grammar.FULL_WILDCARD
         self._is_identity = self.source == ">" and destination in ("", ">")
 
@@ -65,14 +72,38 @@ class Transform:
             written += tokens[len(self._source_tokens) - 1 :]
         return b".".join(written)
 
-    def _read_destination(self) -> None:
+    @property
+    def is_random(self) -> bool:
+        """Whether the same subject becomes another one each time."""
+        return any(call is not None and call.name == "random" for _, call, _ in self._steps)
+
+    def reverse(self) -> Transform:
+        """From destination to source, of a transform that is reversible.
+
+        As in nats-server, this is the reverse unless more than two wildcards change places.
+        """
+        source, placeholders = with_wildcards(self.destination)
+        tokens = self.source.split(grammar.SEPARATOR)
+        found = [token if token != grammar.PARTIAL_WILDCARD else placeholders.pop(0) for token in tokens]
+        return Transform(source, grammar.SEPARATOR.join(found), is_reversible=True)
+
+    def build(self, subject: bytes) -> bytes:
+        """The new subject for one that is known to match the source; it may have wildcards, too."""
+        return self._build(subject.split(b"."))
+
+    def _read_destination(self, is_reversible: bool) -> None:
         source = _describe(self.source)
         destination = _describe(self.destination)
         if source is None or destination is None or destination.wildcards or source.full != destination.full:
             raise TransformError(_INVALID_SUBJECT)
         matches_one_subject = not source.wildcards and not source.full
+        used = 0
         for token in destination.tokens:
             call = parse_token(token)
+            if call is not None and is_reversible and not matches_one_subject:
+                if call.name != "wildcard":
+                    raise destination_error(NOT_REVERSIBLE, token)
+                used += len(call.wildcards)
             places: tuple[int, ...] = ()
             if call is not None and matches_one_subject:
                 if call.name not in ("random", "partition"):
@@ -80,6 +111,8 @@ class Transform:
             elif call is not None:
                 places = tuple(_place_of(index, source.wildcards, token) for index in call.wildcards)
             self._steps.append((grammar.encode(token), call, places))
+        if is_reversible and used < len(source.wildcards):
+            raise destination_error(WILDCARDS_LEFT, self.destination)
 
 
 class _Described:
@@ -121,3 +154,20 @@ def check_mapping(source: str, destination: str) -> None:
         elif not _WHITESPACE.isdisjoint(token):
             raise TransformError(INVALID_TRANSFORM)
     Transform(source, destination)
+
+
+def place_wildcards(subject: str) -> str:
+    """`foo.*.*` as the destination `foo.$1.$2`."""
+    numbers = count(1)
+    tokens = subject.split(grammar.SEPARATOR)
+    return ".".join(f"${next(numbers)}" if token == grammar.PARTIAL_WILDCARD else token for token in tokens)
+
+
+def with_wildcards(destination: str) -> tuple[str, list[str]]:
+    """`foo.$2.{{wildcard(1)}}` as the subject `foo.*.*`, and what was there: `$2` and `{{wildcard(1)}}`."""
+    tokens = destination.split(grammar.SEPARATOR)
+    is_placeholder = [_PLACEHOLDER.fullmatch(token) is not None for token in tokens]
+    written = [
+        grammar.PARTIAL_WILDCARD if one else token for one, token in zip(is_placeholder, tokens, strict=True)
+    ]
+    return ".".join(written), [token for one, token in zip(is_placeholder, tokens, strict=True) if one]

@@ -11,18 +11,24 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.engine.core.link import Link
+from headrace.engine.core.transport import Transport
 from headrace.engine.core.trie import InvalidSubject
+from headrace.engine.transports.tls import TlsBuffers
+from tests.engine.core.tls_end import TlsEnd, secured
 from tests.frames import Frame, read_frames
+
+if TYPE_CHECKING:
+    from headrace.engine.core.link import Trace
 
 MIB = 1024 * 1024
 PATIENCE_SECONDS = 30.0
-LASTING = frozenset({"subject", "publish_subject", "reserved_subject", "reserved_reply"})
+LASTING = frozenset({"subject", "publish_subject", "publish", "reply"})
 """The violations after which a link stays open."""
 
 
@@ -36,6 +42,7 @@ class RecordingOwner:
         self.bugs: list[Exception] = []
         self.closed: str | None = None
         self.verbose = True
+        self.trace: Trace | bytes | bool | None = None  # of messages whose headers ask for one
 
     def on_connect(self, json_text: bytes) -> None:
         self.events.append(("connect", json_text))
@@ -86,6 +93,13 @@ class RecordingOwner:
         if kind not in LASTING:
             self.link.close(kind)
 
+    def on_traced(self, subject: bytes, headers: bytes, size: int) -> Trace | bytes | bool | None:
+        self.events.append(("traced", subject, headers, size))
+        return self.trace
+
+    def on_oversized(self, subject: bytes, headers: bytes, size: int) -> None:
+        self.events.append(("oversized", subject, headers, size))
+
     def on_trace(self, direction: Literal["in", "out"], operation: bytes, argument: bytes) -> None:
         self.events.append(("trace", direction, operation, argument))
 
@@ -103,7 +117,7 @@ class RecordingOwner:
 class Peer:
     """A client: its end of the pair, and the link and owner at the other end."""
 
-    def __init__(self, bench: Bench, end: socket.socket, owner: RecordingOwner, link: Link) -> None:
+    def __init__(self, bench: Bench, end: socket.socket | TlsEnd, owner: RecordingOwner, link: Link) -> None:
         self.bench = bench
         self.socket = end
         self.owner = owner
@@ -173,7 +187,9 @@ class Peer:
 
 
 class Bench:
-    """A hub, one account and its clients."""
+    """A hub, one account and its clients, on plain sockets or over TLS."""
+
+    is_encrypted = False  # see the fixture each_transport
 
     def __init__(
         self, *, max_payload: int = MIB, max_pending: int = 64 * MIB, max_control_line: int = 4096
@@ -181,20 +197,33 @@ class Bench:
         self.hub = Hub(max_payload=max_payload, max_pending=max_pending, max_control_line=max_control_line)
         self.interest = Interest()
         self.peers: list[Peer] = []
+        self._tls = TlsBuffers()
         self._poll = select.poll()
         self._poll.register(self.hub.fileno(), select.POLLIN)
 
-    def attach(self, owner: RecordingOwner | None = None, buffer_bytes: int = 0) -> Peer:
-        """A client that has not sent CONNECT, and need not."""
+    def attach(
+        self,
+        owner: RecordingOwner | None = None,
+        buffer_bytes: int = 0,
+        wrap: Callable[[int], Transport] | None = None,
+    ) -> Peer:
+        """A client that has not sent CONNECT, and need not. `wrap` makes the transport of its descriptor."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
             if buffer_bytes:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         owner = owner or RecordingOwner()
-        owner.link = self.hub.attach(ours.detach(), owner)
+        end: socket.socket | TlsEnd = theirs
+        if self.is_encrypted:
+            descriptor = ours.fileno()
+            transport, end = secured(ours, theirs, self._tls)
+            owner.link = self.hub.attach(descriptor, owner, transport)
+        else:
+            descriptor = ours.detach()
+            owner.link = self.hub.attach(descriptor, owner, wrap(descriptor) if wrap else None)
         owner.link.join(self.interest)
-        peer = Peer(self, theirs, owner, owner.link)
+        peer = Peer(self, end, owner, owner.link)
         self.peers.append(peer)
         return peer
 
@@ -220,8 +249,18 @@ class Bench:
 
     def settle(self) -> None:
         """Poll until there is nothing to do (for a hub that waits for its timer: until then)."""
+        self._flush_peers()
         while self.is_ready():
             self.hub.poll()
+            self._flush_peers()
+
+    def _flush_peers(self) -> None:
+        """What a peer has sent may still be waiting for room in its socket."""
+        if self.is_encrypted:
+            for peer in self.peers:
+                assert isinstance(peer.socket, TlsEnd)
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    peer.socket.flush()
 
     def settle_until(self, condition: Callable[[], bool]) -> None:
         """Poll, waiting for the hub's timer where needed, until something has come true."""

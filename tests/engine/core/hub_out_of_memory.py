@@ -15,7 +15,7 @@ from tests.frames import read_frames
 
 SMALL_SOCKET = 2048
 MESSAGES = 40
-PAYLOAD = b"%04d" + b"x" * 300
+PAYLOAD = b"%04d" + b"x" * 500  # as long as those that receivers share
 POLLS = 6
 FAILURES_IN_A_ROW = (1, 4)
 MOST_ALLOCATIONS = 100_000

@@ -9,6 +9,8 @@ import pytest
 from headrace.engine.core.interest import Interest
 from tests.engine.core.harness import Bench, RecordingOwner, bench, message
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 HEADERS = b"NATS/1.0\r\nA: b\r\n\r\n"
 
 

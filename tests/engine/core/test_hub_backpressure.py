@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.engine.core.harness import MIB, Bench, Peer, RecordingOwner, bench, message
 from tests.frames import read_frames
+
+pytestmark = pytest.mark.usefixtures("each_transport")
 
 SOFT_BACKLOG = MIB
 FAIR_SHARE = 256 * 1024
@@ -162,15 +166,15 @@ def test_one_stuck_receiver_does_not_stall_the_others(bench: Bench) -> None:
 def test_a_nearly_full_receiver_costs_one_stall_per_read_not_per_message() -> None:
     with bench(max_pending=4 * MIB) as made:
         stuck, healthy = made.subscriber(b"foo"), made.subscriber(b"foo")
-        filler, feed = made.connect(), Feed(made.connect(), b"foo", 100)
+        filler, feed = Feed(made.connect(), b"foo", 50_000), Feed(made.connect(), b"foo", 100)
 
         def nearly_full() -> bool:
-            filler.send_some(message(b"foo", b"x" * 50_000))
+            filler.push(filler.made + 1)  # the socket may take a part of one
             healthy.receive()
             return stuck.link.pending_bytes > 3 * MIB + MIB // 8
 
         made.settle_until(nearly_full)
-        filler.socket.close()
+        filler.peer.socket.close()
         stalls = made.hub.stalls
         made.settle_until(lambda: not feed.push(200) and feed.peer.link.in_msgs == 200)
         assert stuck.owner.closed is None

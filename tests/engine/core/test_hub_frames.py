@@ -8,6 +8,8 @@ import pytest
 
 from tests.engine.core.harness import MIB, Bench, bench, message
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 READ_SIZE = 256 * 1024
 HEADROOM = 64 * 1024
 ARENA_SIZE = MIB

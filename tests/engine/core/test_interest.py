@@ -1,4 +1,4 @@
-"""The trie of subscriptions and the routes cached from it."""
+"""The trie of subscriptions."""
 
 from __future__ import annotations
 
@@ -13,37 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from headrace.engine.core.interest import Interest
 from headrace.engine.core.trie import InvalidSubject, Subscription
+from tests.engine.core.subscriptions import Trie
 from tests.model import matches
-
-JOURNAL = 64  # wildcard changes that a cached route can catch up with
-
-
-class Trie:
-    """An Interest and the subscriptions in it (it only borrows them)."""
-
-    def __init__(self) -> None:
-        self.interest = Interest()
-        self.kept: list[Subscription] = []
-
-    def add(self, subject: bytes, queue: bytes | None = None, sid: bytes = b"1") -> Subscription:
-        subscription = Subscription(subject, queue, sid)
-        self.kept.append(subscription)
-        self.interest.add(subscription)
-        return subscription
-
-    def discard(self, subscription: Subscription) -> None:
-        self.interest.discard(subscription)
-
-    def found(self, subject: bytes) -> list[bytes]:
-        """The subjects of the plain subscriptions that match, sorted."""
-        plain, _ = self.interest.match(subject)
-        return sorted(subscription.subject for subscription in plain)
-
-    def groups(self, subject: bytes) -> dict[bytes | None, int]:
-        """The queue groups that match, and how many members each has."""
-        _, queues = self.interest.match(subject)
-        assert all(len({member.queue for member in members}) == 1 for members in queues)
-        return {members[0].queue: len(members) for members in queues}
 
 
 @pytest.fixture
@@ -192,74 +163,6 @@ def test_a_node_with_children_is_kept(trie: Trie) -> None:
     assert trie.interest.node_count == 0
 
 
-def test_a_route_is_cached(trie: Trie) -> None:
-    trie.add(b"foo")
-    for _ in range(5):
-        trie.found(b"foo")
-    assert (trie.interest.matches, trie.interest.cache_hits, trie.interest.cached_routes) == (5, 4, 1)
-
-
-def test_interest_that_does_not_match_leaves_a_route_cached(trie: Trie) -> None:
-    trie.add(b"foo.bar")
-    trie.found(b"foo.bar")
-    for other in (b"bar", b"bar.*", b"bar.>", b"foo.*.x", b"*"):
-        trie.add(other)
-        hits = trie.interest.cache_hits
-        assert trie.found(b"foo.bar") == [b"foo.bar"]
-        assert trie.interest.cache_hits == hits + 1
-
-
-@pytest.mark.parametrize("pattern", [b"foo.bar", b"foo.*", b"*.bar", b"foo.>", b">", b"*.*"])
-@pytest.mark.parametrize("queue", [None, b"q"])
-def test_interest_that_matches_reaches_a_cached_route(
-    trie: Trie, pattern: bytes, queue: bytes | None
-) -> None:
-    def count() -> int:
-        plain, queues = trie.interest.match(b"foo.bar")
-        return len(plain) + sum(map(len, queues))
-
-    assert count() == 0
-    first = trie.add(pattern, queue)
-    assert count() == 1
-    second = trie.add(pattern, queue)
-    assert count() == 2
-    trie.discard(first)
-    assert count() == 1
-    trie.discard(second)
-    assert count() == 0
-
-
-@pytest.mark.parametrize("changes", [1, JOURNAL - 1, JOURNAL, JOURNAL + 1, 2 * JOURNAL, 3 * JOURNAL + 5])
-@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
-def test_a_route_that_slept_through_many_wildcard_changes_is_right(
-    trie: Trie, changes: int, place: float
-) -> None:
-    trie.add(b"foo.bar")
-    assert trie.found(b"foo.bar") == [b"foo.bar"]
-    for change in range(changes):
-        trie.add(b"foo.*" if change == int(place * (changes - 1)) else b"other.*")
-    assert trie.found(b"foo.bar") == [b"foo.*", b"foo.bar"]
-
-
-def test_changes_between_uses_are_not_counted_twice(trie: Trie) -> None:
-    trie.add(b"foo")
-    trie.found(b"foo")
-    for _ in range(3 * JOURNAL):
-        trie.add(b"other.*")
-        trie.found(b"foo")
-    assert trie.interest.cache_hits == 3 * JOURNAL
-
-
-def test_more_subjects_than_the_cache_has_places(trie: Trie) -> None:
-    trie.add(b"n.*")
-    trie.add(b"n.17")
-    for round_number in range(2):
-        for number in range(20_000):
-            expected = [b"n.*", b"n.17"] if number == 17 else [b"n.*"]
-            assert trie.found(b"n.%d" % number) == expected, round_number
-    assert trie.interest.cached_routes <= 8192
-
-
 def test_a_hundred_thousand_subscriptions() -> None:
     trie = Trie()
     chance = random.Random(1)
@@ -315,6 +218,93 @@ def test_cached_routes_take_bounded_memory(trie: Trie) -> None:
     assert kept < 64 * 1024 * 1024
 
 
+@pytest.mark.parametrize(
+    ("added", "subject", "does_match"),
+    [
+        (b"_INBOX.x.*", b"_INBOX.x.3", True),
+        (b"_INBOX.x.3", b"_INBOX.x.3", True),
+        (b"_INBOX.x.3", b"_INBOX.x.4", False),
+        (b"_INBOX.*.3", b"_INBOX.x.3", True),
+        (b"_INBOX.*.3", b"_INBOX.x.4", False),
+        (b"*.x.3", b"_INBOX.x.3", True),
+        (b"*.*.*", b"_INBOX.x.3", True),
+        (b"_INBOX.x.>", b"_INBOX.x.3", True),
+        (b"_INBOX.>", b"_INBOX.x.3", True),
+        (b">", b"_INBOX.x.3", True),
+        (b"_INBOX.x.3.*", b"_INBOX.x.3", False),
+        (b"_INBOX.y.*", b"_INBOX.x.3", False),
+        (b"_INBOX.x", b"_INBOX.x.3", False),
+    ],
+)
+@pytest.mark.parametrize("queue", [None, b"q"])
+def test_a_change_reaches_the_next_reply_to_an_inbox(
+    trie: Trie, added: bytes, queue: bytes | None, subject: bytes, does_match: bool
+) -> None:
+    """Replies to an inbox differ in the last token; what one of them matched is remembered for the others."""
+    inbox = trie.add(b"_INBOX.x.*")
+    trie.interest.match(b"_INBOX.x.1")
+    other = trie.add(added, queue)
+    plain, queues = trie.interest.match(subject)
+    assert set(plain) == {inbox} | ({other} if does_match and queue is None else set())
+    assert queues == ([[other]] if does_match and queue is not None else [])
+    trie.interest.match(b"_INBOX.x.5")
+    trie.discard(other)
+    assert trie.interest.match(b"_INBOX.x.6") == ([inbox], [])
+    trie.discard(inbox)
+    assert trie.interest.match(b"_INBOX.x.7") == ([], [])
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [b"_INBOX.x", b"_INBOX.x.", b"_INBOX.x.2.3", b"_INBOX.x..", b"_INBOX.xx.2", b"_INBOX.y.2", b"INBOX.x.2"],
+)
+def test_what_only_resembles_the_replies_to_an_inbox_does_not_reach_it(trie: Trie, subject: bytes) -> None:
+    trie.add(b"_INBOX.x.*")
+    trie.interest.match(b"_INBOX.x.1")
+    assert trie.found(subject) == []
+
+
+def test_a_literal_subscription_gets_its_reply_to_an_inbox_alone(trie: Trie) -> None:
+    """Its node is there before the first match."""
+    trie.add(b"_INBOX.x.*")
+    trie.add(b"*.*.3")
+    assert [len(trie.found(b"_INBOX.x.%d" % number)) for number in (1, 2, 3, 4)] == [1, 1, 2, 1]
+    assert [len(trie.found(b"_INBOX.y.%d" % number)) for number in (1, 2, 3, 4)] == [0, 0, 1, 0]
+
+
+def test_the_replies_to_an_inbox_reach_queue_groups_once_each(trie: Trie) -> None:
+    trie.add(b"_INBOX.x.*", b"q")
+    trie.add(b"_INBOX.>", b"q")
+    trie.add(b"_INBOX.x.*", b"r")
+    for number in range(5):
+        assert trie.groups(b"_INBOX.x.%d" % number) == {b"q": 2, b"r": 1}
+
+
+@pytest.mark.parametrize("length", [126, 127, 128, 129, 4000])
+def test_an_inbox_may_have_a_long_name(trie: Trie, length: int) -> None:
+    inbox = b"x" * length
+    trie.add(inbox + b".*")
+    for number in range(3):
+        assert trie.found(inbox + b".%d" % number) == [inbox + b".*"]
+        assert trie.found(inbox[:-1] + b"y.%d" % number) == []
+
+
+def test_inboxes_of_two_accounts_are_apart(trie: Trie) -> None:
+    other = Trie()
+    trie.add(b"_INBOX.x.*")
+    for number in range(3):
+        assert trie.found(b"_INBOX.x.%d" % number) == [b"_INBOX.x.*"]
+        assert other.found(b"_INBOX.x.%d" % number) == []
+
+
+def test_an_invalid_subscription_leaves_the_inbox_as_it_is(trie: Trie) -> None:
+    trie.add(b"_INBOX.x.*")
+    trie.interest.match(b"_INBOX.x.1")
+    with pytest.raises(InvalidSubject):
+        trie.add(b"_INBOX..x")
+    assert trie.found(b"_INBOX.x.2") == [b"_INBOX.x.*"]
+
+
 TOKENS = st.sampled_from([b"a", b"b", b"c", b"a*", b">b"])
 PATTERNS = st.tuples(
     st.lists(st.one_of(TOKENS, st.just(b"*")), min_size=1, max_size=4), st.sampled_from([[], [b">"]])
@@ -331,6 +321,7 @@ class InterestAgainstAList(RuleBasedStateMachine):
         super().__init__()
         self.interest = Interest()
         self.listed: list[Subscription] = []
+        self.serial = 0
 
     @rule(
         target=subscriptions,
@@ -365,6 +356,12 @@ class InterestAgainstAList(RuleBasedStateMachine):
             assert len(queues) == len({sub.queue for sub in found} - {None})
             members = [member for group in queues for member in group]
             assert Counter(members) == Counter(sub for sub in found if sub.queue is not None)
+
+    @rule(prefix=SUBJECTS, tokens=st.lists(TOKENS | st.just(b"d"), min_size=2, max_size=4))
+    def match_replies(self, prefix: bytes, tokens: list[bytes]) -> None:
+        """Subjects that differ in their last token, of which the cache of routes has not heard."""
+        self.serial += 1
+        self.match([prefix + b"." + token for token in [*tokens, b"%d" % self.serial]])
 
     @invariant()
     def count_is_right(self) -> None:

@@ -18,6 +18,7 @@ PATTERNS = st.lists(TOKENS | st.just(b"*"), min_size=1, max_size=3).map(b".".joi
     [b">", b"a.>", b"*.>", b"a.b.>"]
 )
 SIDS = st.sampled_from([b"1", b"2", b"33"])
+PADDINGS = st.sampled_from([0, 3, 300, 1000, 70_000])
 QUEUES = st.sampled_from([None, None, b"q", b"r"])
 HEADERS = b"NATS/1.0\r\nKey: value\r\n\r\n"
 Sent = tuple[int, bytes, bytes, bytes]  # publisher, subject, payload, headers
@@ -75,7 +76,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
     @rule(
         data=st.data(),
-        burst=st.lists(st.tuples(SUBJECTS, st.booleans(), st.sampled_from([0, 3, 300, 70_000])), max_size=12),
+        burst=st.lists(st.tuples(SUBJECTS, st.booleans(), PADDINGS), max_size=12),
     )
     def publish(self, data: st.DataObject, burst: list[tuple[bytes, bool, int]]) -> None:
         """A pipeline of one client; what each message must do is known before the next is considered."""

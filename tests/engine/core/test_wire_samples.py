@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.engine.core.harness import Bench, RecordingOwner
 from tests.wire_samples import SAMPLES, Sample
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 Transcript = tuple[list[tuple[Any, ...]], bytes, str | None]
 
 

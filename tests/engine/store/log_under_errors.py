@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log
 from tests.engine.store.logs import EVERYTHING, messages, settle, watch

@@ -6,7 +6,7 @@ import select
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log, Refused
 from headrace.engine.store.readings import Stored

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log, Refused
 from tests.engine.store.logs import EVERYTHING, content, erase, files, messages, reopen, settle, watch

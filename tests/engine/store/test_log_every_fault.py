@@ -24,7 +24,7 @@ HARMLESS = """
     memcpy memmem memmove memset qsort snprintf sprintf strlen strcmp strrchr vsnprintf free
     __assert_fail _exit alarm sigaction
     clock_gettime nanosleep getrandom prctl sigfillset epoll_create1 epoll_ctl epoll_wait eventfd poll
-    ppoll recv send readv writev timerfd_create timerfd_settime pthread_cond_broadcast
+    ppoll recv send readv shutdown writev timerfd_create timerfd_settime pthread_cond_broadcast
     pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_cond_wait
     pthread_condattr_destroy pthread_condattr_init pthread_condattr_setclock pthread_create pthread_join
     pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_sigmask

@@ -88,6 +88,39 @@ def test_a_message_is_stored_and_acknowledged(bench: Bench, stream: Stream) -> N
     assert stream.log.committed_seq == stream.log.last_seq == 3
 
 
+def test_acknowledgements_follow_the_interest_in_their_inbox(bench: Bench, stream: Stream) -> None:
+    """Each step changes who gets the answers. Reply subjects differ in the last token, as a client's do."""
+    serial = 0
+
+    def replies(publisher: Peer, *receivers: Peer) -> list[int]:
+        """How many answers each gets of two publishes."""
+        nonlocal serial
+        for _ in range(2):
+            serial += 1
+            publisher.send(b"PUB s.one box.x.%d 1\r\n1\r\n" % serial)
+        bench.settle_until(lambda: stream.log.committed_seq == serial)
+        return [len(receiver.payloads()) for receiver in receivers]
+
+    client, other = bench.subscriber(b"box.x.*"), bench.connect()
+    assert replies(client, client, other) == [2, 0]
+    other.send(b"SUB box.x.* 1\r\n")
+    assert replies(client, client, other) == [2, 2]
+    other.send(b"UNSUB 1\r\nSUB box.*.%d 2\r\n" % (serial + 2))
+    assert replies(client, client, other) == [2, 1]
+    other.send(b"UNSUB 2\r\nSUB *.x.> queue 3\r\n")
+    assert replies(client, client, other) == [2, 2]
+    other.send(b"UNSUB 3\r\nSUB > 4\r\nUNSUB 4 1\r\n")
+    assert replies(client, client, other)[0] == 2
+    assert replies(client, client, other) == [2, 0]
+    client.send(b"UNSUB 1\r\n")
+    assert replies(client, client, other) == [0, 0]
+    client.send(b"SUB box.x.* 5\r\n")
+    assert replies(client, client, other) == [2, 0]
+    client.socket.close()
+    assert replies(other, other) == [0]
+    assert not client.owner.bugs
+
+
 def test_headers_are_stored_with_the_message(bench: Bench, stream: Stream) -> None:
     peer = bench.subscriber(b"inbox.*")
     peer.send(b"HPUB s.one inbox.1 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n")

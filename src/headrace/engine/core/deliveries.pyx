@@ -11,17 +11,20 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
 from headrace.engine.core.congestion cimport BUDGET, Congestion
-from headrace.engine.core.decimals cimport write_decimal
+from headrace.engine.basics.decimals cimport write_decimal
 from headrace.engine.core.grammar cimport Token
 from headrace.engine.core.interest cimport Interest
-from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, NO_ECHO, NO_HEADERS, SINK, TRACED, Link,
-                                        backlog_length)
+from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, GATHERS, NO_ECHO, NO_HEADERS, RESPONDS, SINK, TRACED,
+                                        Link, Piece, backlog_length)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span
+from headrace.engine.core.outboxes cimport ARENA_SIZE, MOST_PIECES, Outboxes, append_span
 from headrace.engine.core.routes cimport Group, Route
-from headrace.engine.core.trie cimport Subscription
+from headrace.engine.core.trie cimport Shadow, Subscription
 
 import os
+
+# Of such a receiver something has to be decided, or noted, for each message.
+cdef uint32_t SPECIAL = CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK | TRACED | RESPONDS
 
 
 @cython.final
@@ -56,6 +59,13 @@ cdef class Deliveries:
         delivered = self.send_along(None, route, message)
         self.met_critical = self.overran = False
         return delivered
+
+    cdef int send_past_shadows(self, Interest interest, Message *message) except -1:
+        """The same, but not to those in other accounts: what came from one account is not passed on as a stream."""
+        cdef Route *route = interest.lookup(message.subject, message.subject_length)
+        if not route.has_shadows:
+            return self.send_message(interest, message)
+        return self._send_stored_along(route, message, True) > 0
 
     cdef int send_once(self, Interest interest, Message *message) except -1:
         """The same to a subject that will not come again: no route is made for it."""
@@ -101,21 +111,36 @@ cdef class Deliveries:
                      Message *message) except -1:
         """Deliver a stored message, under the subject that it was published to, to the subscribers of `destination`.
 
-        Returns how many got it; `fullest` is the one of them whose outbox is the fullest.
+        Returns how many got it; `fullest` is the one of them whose outbox is the fullest. If all were denied to get it,
+        it returns 1, as if it had been received: it must not be in the way of the next.
         """
         cdef Route *route = interest.lookup(destination, destination_length)
-        cdef uint32_t k, g, count, start, queue
-        cdef int receivers = 0
+        cdef int receivers
         self.fullest = None
         self.fullest_bytes = -1
+        self.denied = False
+        self.destination = destination
+        self.destination_length = destination_length
+        receivers = self._send_stored_along(route, message, False)
+        self.destination = NULL
+        return receivers or self.denied
+
+    cdef int _send_stored_along(self, Route *route, Message *message, bint past_shadows) except -1:
+        """Write its frame for everybody on a route, and for one member of each queue group. Returns how many got it."""
+        cdef uint32_t k, g, count, start, queue
+        cdef int receivers = 0
+        cdef Subscription target
         for k in range(route.target_count):
-            receivers += self._send_stored(<Subscription> route.targets[k], message)
+            target = <Subscription> route.targets[k]
+            if not (past_shadows and isinstance(target, Shadow)):
+                receivers += self._send_stored(target, message)
         g = route.plain_group_count
         for queue in range(route.queue_count):
             count = route.queue_ends[queue] - g
             start = self._random(count)
             for k in range(count):
-                if self._send_stored(<Subscription> route.targets[route.groups[g + (start + k) % count].first], message):
+                target = <Subscription> route.targets[route.groups[g + (start + k) % count].first]
+                if not (past_shadows and isinstance(target, Shadow)) and self._send_stored(target, message):
                     receivers += 1
                     break
             g = route.queue_ends[queue]
@@ -134,6 +159,10 @@ cdef class Deliveries:
         if receiver.flags & SINK:
             receiver.receive(None, subscription, message)
             return 1
+        if subscription.filter is not None \
+                and subscription.filter.denies(message.subject, message.subject_length):
+            self.denied = True
+            return 0
         subscription.delivered += 1
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             if subscription.delivered > subscription.maximum:
@@ -156,8 +185,11 @@ cdef class Deliveries:
             at = put(at + write_decimal(at, header), b' ', 1)
         at += write_decimal(at, size)
         at = put(put(put(at, b'\r\n', 2), body, size), b'\r\n', 2)
-        if receiver.flags & TRACED:
-            receiver.owner.on_trace('out', b'MSG', message.subject[:message.subject_length])
+        if receiver.flags & (TRACED | RESPONDS):
+            if receiver.flags & RESPONDS and message.reply_length:
+                receiver.responses.note(message.reply, message.reply_length)
+            if receiver.flags & TRACED:
+                receiver.owner.on_trace('out', b'MSG', message.subject[:message.subject_length])
         receiver.out_msgs += 1
         receiver.out_bytes += size
         self.out_msgs += 1
@@ -177,8 +209,12 @@ cdef class Deliveries:
         """
         cdef uint32_t g, k, count, start, queue
         cdef bint delivered = False
+        # Several heads and one rest: for a single receiver that would be one copy more.
+        cdef bint apart = route.plain_group_count + route.queue_count > 1 and message.rest_length <= ARENA_SIZE // 2
+        self.rest_placed_in = 0
         for g in range(route.plain_group_count):
-            if self._send_to_group(publisher, route, &route.groups[g], message):
+            if apart and self._give_head(route, &route.groups[g], message) \
+                    or self._send_to_group(publisher, route, &route.groups[g], message):
                 delivered = True
         g = route.plain_group_count
         for queue in range(route.queue_count):
@@ -186,7 +222,8 @@ cdef class Deliveries:
             count = route.queue_ends[queue] - g
             start = self._random(count)
             for k in range(count):
-                if self._send_to_group(publisher, route, &route.groups[g + (start + k) % count], message):
+                if apart and self._give_head(route, &route.groups[g + (start + k) % count], message) \
+                        or self._send_to_group(publisher, route, &route.groups[g + (start + k) % count], message):
                     delivered = True
                     break
             g = route.queue_ends[queue]
@@ -197,6 +234,21 @@ cdef class Deliveries:
             if self.congestion.fair_total > BUDGET:
                 self.overran = True
         return delivered
+
+    cdef bint _give_head(self, Route *route, Group *group, Message *message) except -1:
+        """Deliver a frame whose rest is in the arena once for all, if nothing has to be decided about its receiver."""
+        cdef uint32_t plain = message.header_length == 0     # then the first letter of HMSG is left out
+        cdef uint32_t special = SPECIAL if plain else SPECIAL | NO_HEADERS
+        if group.count > 1 or not is_simple(<Subscription> route.targets[group.first], special):
+            return False
+        if group.placed_in != self.outboxes.arena_number or self.rest_placed_in != self.outboxes.arena_number:
+            self._place(route, group, message)
+        give(self.outboxes, <Subscription> route.targets[group.first],
+             <Link> (<Subscription> route.targets[group.first]).receiver, message.size,
+             group.placed + plain, group.prefix_length - plain, self.rest_start, message.rest_length)
+        self.out_msgs += 1
+        self.out_bytes += message.size
+        return True
 
     cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1:
         """Write the frame once and append it to the outbox of every member of the group."""
@@ -221,7 +273,10 @@ cdef class Deliveries:
             receiver = <Link> subscription.receiver
             if receiver.flags & (CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK):
                 if receiver.flags & SINK:
-                    receiver.receive(publisher, subscription, message)
+                    if route.has_shadows:
+                        self._hand_over(publisher, subscription, route.text + group.prefix, group.prefix_length, message)
+                    else:
+                        receiver.receive(publisher, subscription, message)
                     delivered = True
                     continue
                 if receiver.flags & CLOSED or (receiver.flags & NO_ECHO and receiver is publisher):
@@ -240,8 +295,8 @@ cdef class Deliveries:
             delivered = True
             receiver.out_msgs += 1
             self.out_msgs += 1
-            if receiver.flags & TRACED:
-                self._trace_delivery(receiver, prefix, prefix_length, message)
+            if receiver.flags & (TRACED | RESPONDS):
+                self._note_delivery(receiver, prefix, prefix_length, message)
             if receiver.flags & NO_HEADERS and message.header_length:
                 self._send_without_headers(receiver, prefix + 1, prefix_length - 1, message)
                 continue
@@ -255,6 +310,27 @@ cdef class Deliveries:
                 outboxes.append(receiver, prefix, prefix_length, message.rest, message.rest_length)
         return delivered
 
+    cdef int _place(self, Route *route, Group *group, Message *message) except -1:
+        """Have the head of the group and the rest of the message in the arena, if they are not there already."""
+        cdef Outboxes outboxes = self.outboxes
+        if outboxes.arena_used + group.prefix_length + message.rest_length > ARENA_SIZE:
+            outboxes.flush_all()
+        if self.rest_placed_in != outboxes.arena_number:
+            self.rest_start = outboxes.arena_frame(message.rest, message.rest_length, NULL, 0)
+            self.rest_placed_in = outboxes.arena_number
+        if group.placed_in != outboxes.arena_number:
+            group.placed = <uint32_t> outboxes.arena_frame(route.text + group.prefix, group.prefix_length, NULL, 0)
+            group.placed_in = outboxes.arena_number
+        return 0
+
+    cdef int _hand_over(self, Link publisher, Subscription subscription, const char *prefix,
+                        Py_ssize_t prefix_length, Message *message) except -1:
+        """To a sink that may get it under another subject: the one in the prefix, `HMSG <subject> <sid> `."""
+        cdef Message shown = message[0]
+        shown.subject = prefix + 5
+        shown.subject_length = <uint32_t> (prefix_length - 7 - len(subscription.sid))
+        return (<Link> subscription.receiver).receive(publisher, subscription, &shown)
+
     cdef int _send_without_headers(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                                    Message *message) except -1:
         """For a peer that cannot read headers: the same message with its headers removed."""
@@ -266,6 +342,14 @@ cdef class Deliveries:
         receiver.out_bytes += size
         self.out_bytes += size
         return self.outboxes.append(receiver, line, len(line), message.payload + message.header_length, size + 2)
+
+    cdef int _note_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
+                            Message *message) except -1:
+        if receiver.flags & RESPONDS and message.reply_length:
+            receiver.responses.note(message.reply, message.reply_length)
+        if receiver.flags & TRACED:
+            self._trace_delivery(receiver, prefix, prefix_length, message)
+        return 0
 
     cdef int _trace_delivery(self, Link receiver, const char *prefix, Py_ssize_t prefix_length,
                              Message *message) except -1:
@@ -293,7 +377,7 @@ cdef class Deliveries:
             if subscription.node == NULL:
                 continue         # its link has been closed since, and may be gone
             receiver = <Link> subscription.receiver
-            receiver.interest.remove(subscription)
+            receiver.end(subscription)
             del receiver.subscriptions[subscription.sid]
         self.expired.clear()
         return 0
@@ -302,3 +386,28 @@ cdef class Deliveries:
 cdef inline char *put(char *at, const char *text, Py_ssize_t length) noexcept:
     memcpy(at, text, length)
     return at + length
+
+
+cdef inline bint is_simple(Subscription subscription, uint32_t special) noexcept:
+    """Whether a receiver gets a message as it is, and nothing has to be decided."""
+    return (<Link> subscription.receiver).flags & (special | GATHERS) == GATHERS and subscription.maximum == 0
+
+
+cdef inline int give(Outboxes outboxes, Subscription subscription, Link receiver, Py_ssize_t size, uint32_t head,
+                     uint32_t head_length, Py_ssize_t rest, Py_ssize_t rest_length) except -1:
+    """Append a frame that is in the arena in two parts: the step that is taken for most messages delivered."""
+    cdef Piece *piece
+    subscription.delivered += 1
+    receiver.out_msgs += 1
+    receiver.out_bytes += size
+    if receiver.piece_count and receiver.piece_count + 2 <= MOST_PIECES:
+        piece = &receiver.pieces[receiver.piece_count]
+        piece.start = head
+        piece.length = head_length
+        piece[1].start = <uint32_t> rest
+        piece[1].length = <uint32_t> rest_length
+        receiver.piece_count += 2
+        receiver.pieces_length += head_length + rest_length
+        outboxes.owed += head_length + rest_length
+        return 0
+    return outboxes.append_pair(receiver, head, head_length, rest, rest_length)

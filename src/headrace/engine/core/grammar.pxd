@@ -2,9 +2,10 @@
 #
 # They follow nats-server's parser byte by byte: an error is raised at the first byte that cannot be right.
 
-from libc.string cimport memcmp, memmove
+from libc.stdint cimport uint32_t
+from libc.string cimport memchr, memcmp, memmove
 
-from headrace.engine.core.decimals cimport parse_decimal
+from headrace.engine.basics.decimals cimport parse_decimal
 
 cdef enum Operation:
     PUB, HPUB, SUB, UNSUB, CONNECT, PING, PONG, OK, ERR, INFO, HMSG, UNFINISHED, UNKNOWN
@@ -65,18 +66,20 @@ cdef inline Py_ssize_t parse_size(const char *at, Py_ssize_t length) noexcept:
 cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
     """Split at spaces and tabs. Returns the number of tokens, `most` + 1 if there are more."""
     cdef int count = 0
-    while True:
-        while at < end and is_space(at[0]):
+    while at < end:
+        if is_space(at[0]):
             at += 1
-        if at == end:
-            return count
+            continue
         if count == most:
             return most + 1
         tokens[count].start = at
-        while at < end and not is_space(at[0]):
+        at += 1
+        # One comparison settles nearly every byte; only control characters need the others.
+        while at < end and (<unsigned char> at[0] > c' ' or not is_space(at[0])):
             at += 1
         tokens[count].length = at - tokens[count].start
         count += 1
+    return count
 
 
 cdef inline bint split_publish(int operation, char *at, char *end, PublishArguments *arguments) noexcept:
@@ -136,7 +139,50 @@ cdef inline char *shorten_spaces(char *at, char *end, int name_length) noexcept:
     return end - name_length - 1
 
 
+cdef inline bint is_reserved_subject(const char *subject, uint32_t length) noexcept:
+    """Of gateways and of groups of servers, for which no client publishes."""
+    cdef char first = subject[0] if length else 0
+    return first == c'_' and starts_with(subject, length, b'_GR_.', 5) \
+        or first == c'$' and starts_with(subject, length, b'$NRG.', 5)
+
+
 cdef inline bint is_reserved_reply(const char *reply, Py_ssize_t length) noexcept:
     return reply[0] == c'_' and (starts_with(reply, length, b'_R_.', 3) and reply[3] == c'.'
                                  or starts_with(reply, length, b'_GR_.', 5)) \
         or reply[0] == c'$' and starts_with(reply, length, b'$JS.ACK.', 8)
+
+
+cdef inline bint starts_with_any_case(const char *text, const char *lower, Py_ssize_t length) noexcept:
+    """Whether a text starts with these letters; the caller has seen that it is long enough."""
+    cdef Py_ssize_t k
+    for k in range(length):
+        if (text[k] | 32) != lower[k]:
+            return False
+    return True
+
+
+cdef inline bint asks_for_trace(const char *headers, Py_ssize_t length, bint with_parent) noexcept:
+    """Whether one of the headers is Nats-Trace-Dest or, if that counts, a traceparent in any case.
+
+    Every message with headers pays for this, so the search is for an N, which few headers have: for line ends it
+    would take three times as long.
+    """
+    cdef const char *end = headers + length
+    cdef const char *at = headers + 8            # after NATS/1.0
+    while end - at > 17:                         # a line end, the name and its colon
+        at = <const char *> memchr(at + 1, c'N', end - at - 1)
+        if at == NULL:
+            break
+        if (at - 1)[0] == c'\n' and end - at > 16 and memcmp(at, b'Nats-Trace-Dest:', 16) == 0:
+            return True
+    return with_parent and has_trace_parent(headers, length)
+
+
+cdef inline bint has_trace_parent(const char *headers, Py_ssize_t length) noexcept:
+    cdef const char *end = headers + length
+    cdef const char *at = <const char *> memchr(headers, c'\n', length)
+    while at != NULL and end - at > 13:
+        if at[12] == c':' and starts_with_any_case(at + 1, b'traceparent', 11):
+            return True
+        at = <const char *> memchr(at + 1, c'\n', end - at - 1)
+    return False

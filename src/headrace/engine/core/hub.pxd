@@ -27,6 +27,8 @@ cdef class Hub(LinkHost):
     cdef uint64_t turn             # which of the ready links is next
 
     cdef int _handle_event(self, Link link, unsigned int what) except -1
+    cdef int _read_again(self) except -1
+    cdef int _call_owner(self, Link link) except -1
     cdef int _hung_up(self, Link link) except -1
     cdef int _end_tick(self) except -1
     cdef int _reap(self) except -1

@@ -28,18 +28,18 @@ from libc.stdint cimport uint32_t
 from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.interest cimport Interest
-from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, DIRTY, NO_HEADERS, PAUSED, PEDANTIC, SOURCE, VERBOSE,
-                                        WANTS_WRITE, Link, LinkHost)
+from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, DIRTY, GATHERS, GREETING, NO_HEADERS, PAUSED, PEDANTIC,
+                                        SOURCE, UNREAD, VERBOSE, WANTS_WRITE, Link, LinkHost)
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.pace cimport Pace
 from headrace.engine.core.parser cimport Parser
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.reader cimport Reader
-from headrace.engine.core.system cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_event, epoll_wait, monotonic
+from headrace.engine.basics.system cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_event, epoll_wait, monotonic
 from headrace.engine.core.tick cimport EventQueue, Tick, tell_owner
-from headrace.engine.core.transport cimport SocketTransport
-from headrace.engine.core.wide_map cimport WideMap
+from headrace.engine.core.transport cimport UNREAD_INSIDE, SocketTransport, Transport
+from headrace.engine.basics.wide_map cimport WideMap
 
 DEF MAX_EVENTS = 256
 cdef double POLL_SECONDS = 0.003             # after which the event loop gets its turn
@@ -50,9 +50,11 @@ cdef class Hub(LinkHost):
     """All links of a server. Poll it whenever `fileno()` is readable; call `flush` after sending outside of a poll.
 
     The owner of a link decides. It is called, always from within `poll`, with
+      on_greeting() as long as the link is greeting, when there is something to read,
       on_connect(json), on_subscribe(subject, queue or None, sid), on_unsubscribe(sid, maximum or -1), on_info(json),
       on_pong(), on_first_ping() (the PONG is already in the outbox), on_early_operation() (before authentication),
       on_violation(kind, detail), on_trace(direction, operation, argument), on_bug(exception),
+      on_traced(subject, headers, size) and on_oversized(...) for messages whose headers ask for a trace (parser.pyx),
       on_closed(reason) once the socket is closed.
     """
 
@@ -142,12 +144,20 @@ cdef class Hub(LinkHost):
 
     # -- links and sources --------------------------------------------------------------------------------------
 
-    def attach(self, int fd, owner):
-        """Serve a connected, non-blocking socket, and close it in the end. The link accepts only CONNECT until `join`."""
+    def attach(self, int fd, owner, Transport transport=None, *, bint greets=False):
+        """Serve a connected, non-blocking socket, and close it in the end. The link accepts only CONNECT until `join`.
+
+        Its bytes come from and go to `transport`; by default, that is the socket as it is.
+        A link that greets does not read: its owner agrees with the peer on a transport first, until `end_greeting`.
+        """
         cdef Link link = Link.__new__(Link)
         link.fd = fd
-        link.transport = SocketTransport(fd)
+        link.transport = SocketTransport(fd) if transport is None else transport
         link.flags = AWAITING_AUTH | VERBOSE | PEDANTIC | NO_HEADERS     # until CONNECT says otherwise
+        if link.transport.gathers:
+            link.flags |= GATHERS
+        if greets:
+            link.flags |= GREETING
         link.hub = self
         link.owner = owner
         link.subscriptions = WideMap()
@@ -189,6 +199,8 @@ cdef class Hub(LinkHost):
     cdef int resume(self, Link link) except -1:
         link.flags &= ~(<uint32_t> PAUSED)
         self.events.update(link)
+        if link.transport.inside & UNREAD_INSIDE:
+            self.tick.read_again(link)
         return self.reader.parse_partial(link)
 
     cdef int resume_held(self, Link link) except -1:
@@ -205,6 +217,23 @@ cdef class Hub(LinkHost):
         self.flush()
         return 0
 
+    cdef int await_greeting(self, Link link, bint writable) except -1:
+        if writable == bool(link.flags & PAUSED):        # a WANTS_WRITE without it is that of the outbox
+            return 0
+        if writable:
+            link.flags |= WANTS_WRITE | PAUSED
+        else:
+            link.flags &= ~(<uint32_t> (WANTS_WRITE | PAUSED))
+        return self.events.update(link)
+
+    cdef int end_greeting(self, Link link, Transport transport) except -1:
+        self.await_greeting(link, False)
+        link.flags &= ~(<uint32_t> GREETING)
+        if transport is not None:
+            link.transport = transport
+            link.flags = link.flags | GATHERS if transport.gathers else link.flags & ~(<uint32_t> GATHERS)
+        return 0
+
     cdef int close_link(self, Link link, object reason) except -1:
         return self.tick.close_link(link, reason)
 
@@ -215,8 +244,11 @@ cdef class Hub(LinkHost):
     # -- from within the process --------------------------------------------------------------------------------
 
     def publish(self, Interest interest not None, bytes subject not None, bytes payload not None,
-                bytes reply=b'', bytes headers=b''):
+                bytes reply=b'', bytes headers=b'', *, bytes shown=None, bint past_shadows=False):
         """A message from within this process, delivered at once. Returns whether anybody got it.
+
+        It is delivered as if it had been published to `shown`, if that is given. `past_shadows`: not to those in other
+        accounts who import the subject.
 
         Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
         """
@@ -229,7 +261,32 @@ cdef class Hub(LinkHost):
         message.header_length = len(headers)
         message.payload = body
         message.size = len(body)
+        if shown is not None:
+            message.subject = shown
+            message.subject_length = <uint32_t> len(shown)
+            return bool(self.deliveries.send_to(interest, subject, <uint32_t> len(subject), &message))
+        if past_shadows:
+            return bool(self.deliveries.send_past_shadows(interest, &message))
         return bool(self.deliveries.send_message(interest, &message))
+
+    def publish_traced(self, trace, Interest interest not None, bytes subject not None, bytes payload not None,
+                       bytes reply=b'', bytes headers=b'', *, bytes shown=None):
+        """The same past shadows, for a message of which a trace is made."""
+        cdef Message message
+        cdef bytes body = headers + payload
+        cdef bytes seen = subject if shown is None else shown
+        cdef bint delivered
+        message.subject = seen
+        message.subject_length = <uint32_t> len(seen)
+        message.reply = reply
+        message.reply_length = <uint32_t> len(reply)
+        message.header_length = len(headers)
+        message.payload = body
+        message.size = len(body)
+        delivered = self.parser.traced_deliveries.send(None, interest, subject, <uint32_t> len(subject), &message, trace,
+                                                       True)
+        self.deliveries.met_critical = self.deliveries.overran = False
+        return delivered
 
     def defer(self, action):
         """Have `action()` called at the end of the tick. It may publish and subscribe. Outside of a tick, call `flush`."""
@@ -249,9 +306,9 @@ cdef class Hub(LinkHost):
             while tick.now < tick.ends:
                 self.pace.gather()
                 count = epoll_wait(self.events.epoll, events, MAX_EVENTS, 0)
-                if count == 0 and ticked:
+                if count == 0 and ticked and not tick.unread:
                     count = self.pace.linger(self.events.epoll, events, MAX_EVENTS)
-                if count <= 0:
+                if count <= 0 and not tick.unread:
                     break
                 ticked = True
                 messages = self.parser.in_msgs
@@ -265,6 +322,8 @@ cdef class Hub(LinkHost):
                         self.events.acknowledge_timer()
                     else:
                         self._handle_event(<Link> events[k].data.ptr, events[k].events)
+                if tick.unread:
+                    self._read_again()
                 tick.now = monotonic()
                 self.pace.watch(tick.now, self.parser.in_msgs - messages, self.parser.in_msgs)
                 self._end_tick()
@@ -273,9 +332,8 @@ cdef class Hub(LinkHost):
 
     cdef int _handle_event(self, Link link, unsigned int what) except -1:
         try:
-            if link.flags & SOURCE:
-                link.owner()
-                return 0
+            if link.flags & (SOURCE | GREETING):
+                return self._call_owner(link)
             if what & EPOLLOUT and not link.flags & CLOSED:
                 self.outboxes.flush_link(link)
             if what & (EPOLLERR | EPOLLHUP) and not link.flags & CLOSED:
@@ -287,6 +345,31 @@ cdef class Hub(LinkHost):
                 self.tick.report(error)
             else:
                 self.tick.report_bug(link, error)
+        return 0
+
+    cdef int _read_again(self) except -1:
+        """Receive what is inside of transports: once each, as if epoll had reported them."""
+        cdef Link link
+        cdef list unread = self.tick.unread
+        cdef Py_ssize_t k
+        self.tick.unread = []
+        for k in range(len(unread)):
+            link = <Link> unread[k]
+            if k and monotonic() > self.tick.ends:
+                self.tick.unread = unread[k:] + self.tick.unread
+                break
+            link.flags &= ~(<uint32_t> UNREAD)
+            if not link.flags & (CLOSED | PAUSED):      # one that is paused is read on when it resumes
+                self._handle_event(link, EPOLLIN)
+        return 0
+
+    cdef int _call_owner(self, Link link) except -1:
+        if link.flags & SOURCE:
+            link.owner()
+        elif not link.flags & CLOSED:
+            link.owner.on_greeting()
+            if not link.flags & (GREETING | CLOSED):
+                self.reader.readable(link)       # its transport may have read further than the greeting
         return 0
 
     cdef int _hung_up(self, Link link) except -1:
@@ -342,6 +425,8 @@ cdef class Hub(LinkHost):
         if self.events.woken_early:
             self.events.woken_early = False
             self.publishers.set_timer_again()
+        if tick.unread:
+            self.events.wake_soon()
         return 0
 
     # -- the end of a link --------------------------------------------------------------------------------------
@@ -366,6 +451,8 @@ cdef class Hub(LinkHost):
         self.congestion.ignore(link)
         link.flags &= ~(<uint32_t> (WANTS_WRITE | PAUSED))
         self.events.remove(link.fd)
+        if link.backlog_head == link.backlog_tail:       # otherwise these would not be the last bytes
+            link.transport.say_goodbye(link.close_reason)
         link.transport.close()
         del self.links[link.fd]
         link.fd = -1

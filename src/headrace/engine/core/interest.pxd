@@ -1,10 +1,14 @@
 # The subscriptions of one account. The theory is at the top of interest.pyx.
 
+cimport cython
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 
+from headrace.engine.core.mappings cimport Mappings
 from headrace.engine.core.routes cimport Route, RouteCache
 from headrace.engine.core.trie cimport Subscription, Trie
 
+@cython.final
 cdef class Interest:
     cdef Trie trie
     cdef RouteCache routes
@@ -13,15 +17,34 @@ cdef class Interest:
     cdef readonly uint64_t removes
     cdef readonly uint64_t matches
     cdef dict listeners            # literal subject -> tuple of what is called when somebody (un)subscribes exactly to it
+    cdef bint filters              # there are, or were, receivers that may not get everything that they subscribe to
+    cdef public object imports     # imports(subject): where else a subscription to it is wanted; None: nowhere
+    cdef readonly Mappings mappings    # of published subjects; None: there are none
+    cdef public bint traces_parents    # a traceparent asks for a trace: the account has a place for it
+    cdef uint64_t shadows          # how many of the subscriptions are in the name of other accounts
     cdef dict receivers            # receiver -> how many of its subscriptions are here: it must not be freed before them
 
-    cdef Route *lookup(self, const char *subject, uint32_t length) except NULL
     cdef bint find(self, const char *subject, uint32_t length) except -1
     cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL
+    cdef list _drop_denied(self, const char *subject, uint32_t length, uint32_t *plain_count, list queue_sizes)
+    cdef uint32_t _keep_allowed(self, uint32_t first, uint32_t count, uint32_t kept, const char *subject,
+                                uint32_t length) except? 0xFFFFFFFF
+    cdef tuple everybody(self, const char *subject, uint32_t length)
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
 
+    cdef list _delivered_subjects(self, bytes subject)
     cdef int _keep_receiver(self, Subscription subscription) except -1
     cdef object _others(self, Subscription subscription)
     cdef int _drop_receiver(self, Subscription subscription, others) except -1
     cdef int _notify(self, bytes subject) except -1
+
+    cdef inline Route *lookup(self, const char *subject, uint32_t length) except NULL:
+        """The route of a subject. It is valid until interest changes or the next lookup."""
+        cdef Route *route = self.routes.latest
+        self.matches += 1
+        if route != NULL and route.subject_length == length and route.validated == self.routes.wildcard_changes \
+                and memcmp(route.text, subject, length) == 0:
+            self.routes.hits += 1
+            return route
+        return self._look_further(subject, length)

@@ -7,17 +7,16 @@ Nothing here is ever changed while a route is being walked: the hub ends subscri
 A receiver is kept alive as long as one of its subscriptions is in the trie.
 """
 
-cimport cython
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp
 
+from headrace.engine.core.mappings cimport Mappings
+from headrace.engine.core.permissions cimport DeliveryFilter
 from headrace.engine.core.routes cimport ROUTE_SLOTS, Route, RouteCache
-from headrace.engine.core.trie cimport Subscription, Trie
+from headrace.engine.core.trie cimport Shadow, Subscription, Trie
 
 cdef list NO_QUEUES = []
 
 
-@cython.final
 cdef class Interest:
     """The subscriptions of one account."""
 
@@ -39,6 +38,7 @@ cdef class Interest:
                 self._drop_receiver(subscription, self._others(subscription))
         self.count += 1
         self.inserts += 1
+        self.shadows += isinstance(subscription, Shadow)
         self.routes.invalidate(subscription.subject)
         return self._notify(subscription.subject)
 
@@ -53,6 +53,7 @@ cdef class Interest:
         self.trie.remove(subscription)
         self.count -= 1
         self.removes += 1
+        self.shadows -= isinstance(subscription, Shadow)
         self.routes.invalidate(subscription.subject)
         self._drop_receiver(subscription, others)    # after the routes, which have pointers to it
         return self._notify(subscription.subject)
@@ -103,16 +104,6 @@ cdef class Interest:
 
     # -- finding receivers --------------------------------------------------------------------------------------
 
-    cdef Route *lookup(self, const char *subject, uint32_t length) except NULL:
-        """The route of a subject. It is valid until interest changes or the next lookup."""
-        cdef Route *route = self.routes.latest
-        self.matches += 1
-        if route != NULL and route.subject_length == length and route.validated == self.routes.wildcard_changes \
-                and memcmp(route.text, subject, length) == 0:
-            self.routes.hits += 1
-            return route
-        return self._look_further(subject, length)
-
     cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL:
         """The same for another subject than that of the last lookup."""
         cdef uint64_t hashed = 0
@@ -123,20 +114,104 @@ cdef class Interest:
         self.trie.match(subject, length)
         plain_count = self.trie.found.count
         queue_sizes = self.trie.add_queue_members() if self.trie.found_queues else NO_QUEUES
-        return self.routes.add(hashed, subject, length, &self.trie.found, plain_count, queue_sizes)
+        if self.filters:
+            queue_sizes = self._drop_denied(subject, length, &plain_count, queue_sizes)
+        delivered = self._delivered_subjects(subject[:length]) if self.shadows else None
+        return self.routes.add(hashed, subject, length, &self.trie.found, plain_count, queue_sizes, delivered)
+
+    cdef list _delivered_subjects(self, bytes subject):
+        """Under which subject each of the subscriptions that were found gets the message; None: under its own."""
+        cdef list delivered = []
+        cdef uint32_t k
+        for k in range(self.trie.found.count):
+            found = <Subscription> self.trie.found.items[k]
+            transform = (<Shadow> found).transform if isinstance(found, Shadow) else None
+            delivered.append(None if transform is None else transform(subject))
+        return delivered
 
     cdef bint find(self, const char *subject, uint32_t length) except -1:
         """Match a subject that will not come again, such as that of a reply, past the cache of routes.
 
-        The plain subscriptions are then in `trie.found`. Returns False if there are queue groups, too, which need a route.
+        The plain subscriptions are then in `trie.found`. Returns False if there are queue groups or shadows, too, which
+        need a route.
         """
+        cdef uint32_t k
         self.trie.match(subject, length)
-        return len(self.trie.found_queues) == 0
+        if self.trie.found_queues:
+            return False
+        if self.shadows:
+            for k in range(self.trie.found.count):
+                if isinstance(<Subscription> self.trie.found.items[k], Shadow):
+                    return False
+        if self.filters:
+            self.trie.found.count = self._keep_allowed(0, self.trie.found.count, 0, subject, length)
+        return True
+
+    cdef tuple everybody(self, const char *subject, uint32_t length):
+        """(plain subscriptions, [members of each queue group]) that match, also those that may not get the message."""
+        cdef uint32_t k, first
+        cdef list queues = []
+        self.trie.match(subject, length)
+        first = self.trie.found.count
+        sizes = self.trie.add_queue_members() if self.trie.found_queues else NO_QUEUES
+        plain = [<Subscription> self.trie.found.items[k] for k in range(first)]
+        for size in sizes:
+            queues.append([<Subscription> self.trie.found.items[first + k] for k in range(<uint32_t> size)])
+            first += <uint32_t> size
+        return plain, queues
+
+    cdef list _drop_denied(self, const char *subject, uint32_t length, uint32_t *plain_count, list queue_sizes):
+        """Of those that were found, drop who may not get the messages of this subject, by their permissions.
+
+        `plain_count` of them come first, then the members of each queue group; returns how many of those are left.
+        """
+        cdef uint32_t first = plain_count[0], kept, before
+        cdef list left = []
+        kept = plain_count[0] = self._keep_allowed(0, first, 0, subject, length)
+        for size in queue_sizes:
+            before = kept
+            kept = self._keep_allowed(first, <uint32_t> size, kept, subject, length)
+            first += <uint32_t> size
+            if kept > before:
+                left.append(kept - before)
+        self.trie.found.count = kept
+        return left
+
+    cdef uint32_t _keep_allowed(self, uint32_t first, uint32_t count, uint32_t kept, const char *subject,
+                                uint32_t length) except? 0xFFFFFFFF:
+        """Of `count` subscriptions from `first` on, move those who may get the message to `kept`; returns where they end."""
+        cdef void **items = self.trie.found.items
+        cdef Subscription subscription
+        cdef uint32_t k
+        for k in range(first, first + count):
+            subscription = <Subscription> items[k]
+            if subscription.filter is not None:
+                self.trie.prefix_length = 0      # who is left depends on the last token, too
+                if not delivers(subscription, subject, length):
+                    continue
+            items[kept] = items[k]
+            kept += 1
+        return kept
 
     def has(self, bytes subject not None):
         """Whether a message to `subject` would reach anybody."""
         cdef Route *route = self.lookup(subject, <uint32_t> len(subject))
         return route.target_count + route.queue_count > 0
+
+    def is_wanted(self, bytes subject not None):
+        """Whether anybody subscribes to `subject`, past the cache of routes and its counters: for what seldom comes."""
+        self.trie.match(subject, <uint32_t> len(subject))
+        return self.trie.found.count > 0 or bool(self.trie.found_queues)
+
+    # -- other accounts, other subjects ---------------------------------------------------------------------------
+
+    def map_subjects(self, find):
+        """Publish to other subjects than clients ask for: see Mappings. None: no longer."""
+        self.mappings = None if find is None else Mappings(find)
+
+    def own_receivers(self):
+        """Whoever subscribes here because it belongs here, and not as a shadow."""
+        return [receiver for receiver in self.receivers if receiver.interest is self]
 
     # -- for monitoring and tests ---------------------------------------------------------------------------------
 
@@ -192,3 +267,13 @@ cdef class Interest:
                 group += 1
             queues.append(members)
         return plain, queues
+
+
+cdef bint delivers(Subscription subscription, const char *subject, uint32_t length) except -1:
+    """Whether its receiver may get the messages of this subject, under the one that it would get them with."""
+    cdef DeliveryFilter filter = subscription.filter
+    cdef bytes delivered
+    if isinstance(subscription, Shadow) and (<Shadow> subscription).transform is not None:
+        delivered = (<Shadow> subscription).transform(subject[:length])
+        return filter.delivers(delivered, <uint32_t> len(delivered))
+    return filter.delivers(subject, length)

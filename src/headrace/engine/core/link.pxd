@@ -4,9 +4,10 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.message cimport Message
+from headrace.engine.core.permissions cimport PermissionSet, Responses
 from headrace.engine.core.transport cimport Transport
 from headrace.engine.core.trie cimport Subscription
-from headrace.engine.core.wide_map cimport WideMap
+from headrace.engine.basics.wide_map cimport WideMap
 
 cdef enum:
     CLOSED = 1
@@ -27,6 +28,16 @@ cdef enum:
     CRITICAL = 32768             # more than 75 % of max_pending waits for it
     SINK = 65536                 # no socket: it receives its messages within this process
     SOURCE = 131072              # no peer: a descriptor whose owner is called when it is readable
+    RESTRICTED = 262144          # it may not publish to every subject
+    RESPONDS = 524288            # it may publish to the reply subjects of what it gets
+    UNREAD = 1048576             # is in the list of links whose transport has more to receive
+    GREETING = 2097152           # what arrives is not for the parser so far: its owner is called instead
+    GATHERS = 4194304            # its outbox may have many pieces: see Transport.gathers
+
+cdef struct Piece:
+    # A range of the arena, see outboxes.pyx.
+    uint32_t start
+    uint32_t length
 
 cdef class LinkHost
 
@@ -35,9 +46,12 @@ cdef class Link:
     cdef int fd                    # that epoll watches
     cdef uint32_t flags
     cdef Transport transport
-    # the outbox: bytes that wait for the socket, then at most one span of the tick's arena
+    # the outbox: bytes that wait for the socket, then a span of the tick's arena, then further pieces of it
     cdef Py_ssize_t span_start
     cdef Py_ssize_t span_length
+    cdef Piece *pieces             # NULL, or room for MOST_PIECES
+    cdef uint32_t piece_count
+    cdef Py_ssize_t pieces_length  # of all of them together
     cdef char *backlog
     cdef Py_ssize_t backlog_head
     cdef Py_ssize_t backlog_tail
@@ -55,19 +69,29 @@ cdef class Link:
     cdef double written_at         # when the socket last proved to be alive, while something waits
     cdef Py_ssize_t unproven       # what it has accepted since
     cdef Py_ssize_t drained        # what it has accepted in this window
+    cdef public long long max_payload      # of its account or user; the server's applies, too
     cdef Py_ssize_t allowance      # what it may publish to critical receivers before it is stalled
     cdef uint64_t blocked_in       # the window in which it became full
     cdef LinkHost hub
-    cdef Interest interest                 # of its account; None before it is known which
+    cdef readonly Interest interest        # of its account; None before it is known which
+    cdef readonly PermissionSet permissions    # None: it may do everything
+    cdef Responses responses
     cdef readonly WideMap subscriptions    # sid -> Subscription
+    cdef bint imports                      # its subscriptions get what the account imports, too
+    cdef dict shadows                      # sid -> its Shadows, in other interests; None: there are none
     cdef readonly object owner             # the decider: see Hub for what it is called with
     cdef readonly object close_reason
     cdef list waiters                      # called once its outbox is empty
     cdef void *next_closing                # the Link that was closed after this one, in this tick (borrowed)
 
     cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1
+    cdef bint receive_traced(self, Link publisher, Subscription subscription, Message *message, object trace) except -1
     cdef int when_drained(self, object waiter) except -1
+    cdef int _filter(self, Subscription subscription) except -1
+    cdef int end(self, Subscription subscription) except -1
     cdef int _unsubscribe_any(self) except -1
+    cdef int _add_shadows(self, Subscription subscription) except -1
+    cdef int _end_shadows(self, bytes sid) except -1
 
 
 cdef class LinkHost:
@@ -76,6 +100,8 @@ cdef class LinkHost:
     cdef int hold(self, Link link) except -1
     cdef int resume(self, Link link) except -1
     cdef int resume_held(self, Link link) except -1
+    cdef int await_greeting(self, Link link, bint writable) except -1
+    cdef int end_greeting(self, Link link, Transport transport) except -1
     cdef int close_link(self, Link link, object reason) except -1
     cdef int at_end_of_tick(self, object action) except -1
 

@@ -1,11 +1,17 @@
 # What links have to send. The theory is at the top of outboxes.pyx.
 
 from headrace.engine.core.congestion cimport Congestion
-from headrace.engine.core.link cimport DIRTY, Link
+from libc.stdint cimport uint32_t, uint64_t
+
+from headrace.engine.basics.system cimport iovec
+from headrace.engine.core.link cimport DIRTY, GATHERS, Link, Piece
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef enum:
     ARENA_SIZE = 1048576
+    MOST_PIECES = 1020             # with backlog and span, no more parts than a system call takes
+    SHORT_PIECE = 400              # up to this, copying is cheaper than another part of a system call
+    BLOCK = 64                     # what is copied at a time
 
 cdef class Backlogs:
     cdef char **pool               # empty backlogs of the usual size
@@ -25,6 +31,11 @@ cdef class Outboxes:
     cdef Backlogs backlogs
     cdef char *arena               # the frames of this tick
     cdef Py_ssize_t arena_used
+    cdef uint64_t arena_number     # counts how often it was started
+    cdef iovec parts[MOST_PIECES + 2]      # what is being written
+    cdef char *joined              # short pieces, one after the other, while they are being written
+    cdef Piece **spare_pieces      # of links that were flushed
+    cdef Py_ssize_t spare_count
     cdef void **dirty              # links with something to flush (borrowed)
     cdef Py_ssize_t dirty_count
     cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in a flush that is under way
@@ -39,22 +50,30 @@ cdef class Outboxes:
     cdef char *begin_frame(self, Link receiver, Py_ssize_t longest) except NULL
     cdef int end_frame(self, Link receiver, char *end) except -1
     cdef int settle_span(self, Link receiver) except -1
+    cdef int append_piece(self, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1
+    cdef int append_pair(self, Link receiver, Py_ssize_t head, Py_ssize_t head_length,
+                         Py_ssize_t rest, Py_ssize_t rest_length) except -1
+    cdef int _take_pieces(self, Link link) except -1
+    cdef int _gather(self, Link link) noexcept
+    cdef int _forget_spans(self, Link link) noexcept
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1
     cdef int flush_link(self, Link link) except -1
     cdef bint owe_much(self) noexcept
     cdef int _note_progress(self, Link link, Py_ssize_t written) except -1
     cdef int _drained(self, Link link, Py_ssize_t before) except -1
-    cdef int _keep_span(self, Link link) except -1
+    cdef int _keep_spans(self, Link link, Py_ssize_t skipped) except -1
 
 
 cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1:
     """Append a range of the arena to an outbox: the one step that is taken for every message delivered."""
     if receiver.span_length:
-        if receiver.span_start + receiver.span_length == start:
+        if receiver.span_start + receiver.span_length == start and receiver.piece_count == 0:
             receiver.span_length += length
             outboxes.owed += length
             return 0
+        if receiver.flags & GATHERS:
+            return outboxes.append_piece(receiver, start, length)
         outboxes.settle_span(receiver)
     if not receiver.flags & DIRTY:
         outboxes.mark_dirty(receiver)    # first: a span that is not flushed in this tick refers to what is gone

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from headrace.engine.core.system cimport epoll_event
+from headrace.engine.basics.system cimport epoll_event
 
 cdef class Pace:
     cdef int linger_score

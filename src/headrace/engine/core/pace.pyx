@@ -9,7 +9,7 @@ that returned at once it ran at a quarter of the rate, with sixteen times the CP
 To read it costs this file and three calls in hub.pyx; no other file knows of it.
 """
 
-from headrace.engine.core.system cimport epoll_event, epoll_wait, monotonic, nanosleep, timespec
+from headrace.engine.basics.system cimport epoll_event, epoll_wait, monotonic, nanosleep, timespec
 
 cdef double LINGER_SECONDS = 0.000080
 cdef int LINGER_AT = 8                       # a success counts one, a failure minus two: linger from here on

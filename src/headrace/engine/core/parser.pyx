@@ -14,17 +14,19 @@ from libc.string cimport memchr, memcmp
 
 from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGTHS, NAMES, OK, PING, PONG, PUB, SUB,
-                                           UNFINISHED, UNKNOWN, UNSUB, PublishArguments, Token, has_usual_form,
-                                           is_literal_subject, is_reserved_reply, is_space, parse_size, recognise,
-                                           shorten_spaces, split_publish, starts_with)
+                                           UNFINISHED, UNKNOWN, UNSUB, PublishArguments, Token, asks_for_trace,
+                                           has_usual_form, is_literal_subject, is_reserved_reply, is_reserved_subject,
+                                           is_space, parse_size, recognise, shorten_spaces, split_publish)
 from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, CONNECTED, NO_HEADERS, NO_RESPONDERS, PAUSED, PEDANTIC,
-                                        PONGED, TRACED, VERBOSE, Link)
+                                        PONGED, RESTRICTED, TRACED, VERBOSE, Link)
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.routes cimport Route
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.decimals cimport write_decimal
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.core.tick cimport Tick
+from headrace.engine.core.traced_deliveries cimport TracedDeliveries
 from headrace.engine.core.trie cimport Subscription
 
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
@@ -37,6 +39,7 @@ cdef class Parser:
                   Publishers publishers not None):
         self.tick = tick
         self.deliveries = deliveries
+        self.traced_deliveries = TracedDeliveries(deliveries)
         self.outboxes = outboxes
         self.publishers = publishers
 
@@ -120,6 +123,10 @@ cdef class Parser:
         if link.flags & TRACED:
             link.owner.on_trace('in', NAMES[operation], b'')
         if operation == PING:
+            if self.tick.prompt:
+                self.tick.run_prompt()
+                if link.flags & CLOSED:
+                    return 0
             self.outboxes.append(link, b'PONG\r\n', 6, NULL, 0)
             if link.flags & CONNECTED and not link.flags & PONGED:
                 link.flags |= PONGED
@@ -178,8 +185,10 @@ cdef class Parser:
             self._violation(link, 'arguments', argument[:argument_end - argument])
             return end
         size = arguments.size
-        if size > self.max_payload:
-            self._violation(link, 'payload', b'%d vs %d' % (size, self.max_payload))
+        if size > self.max_payload or size > link.max_payload:
+            if arguments.header:
+                self._report_oversized(link, &arguments, payload, min(end - payload, arguments.header))
+            self._violation(link, 'payload', b'%d vs %d' % (size, min(self.max_payload, link.max_payload)))
             return end
         if end - payload > size and payload[size] != c'\r' or end - payload > size + 1 and payload[size + 1] != c'\n':
             self._violation(link, 'parse', at[:min(end - at, 32)])
@@ -211,22 +220,25 @@ cdef class Parser:
             if arguments.header == 0:
                 header.length = 0
             self.deliveries.write_rest(&message, header, arguments.tokens[arguments.count - 1])
-        self._publish(link, &message)
+        if arguments.header and self._asks_for_trace(link, payload, arguments.header):
+            self._publish_traced(link, &message)
+        else:
+            self._publish(link, &message)
         return frame_end
 
     cdef int _publish(self, Link link, Message *message) except -1:
         cdef Route *route
-        cdef char first
+        if link.interest.mappings is not None:
+            self._map(link, message)
         link.in_msgs += 1
         link.in_bytes += message.size
         self.in_msgs += 1
         self.in_bytes += message.size
-        first = message.subject[0] if message.subject_length else 0
-        if first == c'_' and starts_with(message.subject, message.subject_length, b'_GR_.', 5) \
-                or first == c'$' and starts_with(message.subject, message.subject_length, b'$NRG.', 5):
-            return self._violation(link, 'reserved_subject', message.subject[:message.subject_length])
+        if link.flags & RESTRICTED and not self._may_publish(link, message) \
+                or is_reserved_subject(message.subject, message.subject_length):
+            return self._violation(link, 'publish', message.subject[:message.subject_length])
         if message.reply_length and is_reserved_reply(message.reply, message.reply_length):
-            return self._violation(link, 'reserved_reply', message.reply[:message.reply_length])
+            return self._violation(link, 'reply', message.reply[:message.reply_length])
         if link.flags & VERBOSE:
             self.outboxes.append(link, b'+OK\r\n', 5, NULL, 0)
         route = link.interest.lookup(message.subject, message.subject_length)
@@ -242,6 +254,106 @@ cdef class Parser:
             self.publishers.overran(link)
         elif self.deliveries.out_bytes > self.turn_ends:
             self.publishers.pause(link)
+        return 0
+
+    # -- messages of which a trace is made ------------------------------------------------------------------------
+
+    cdef bint _asks_for_trace(self, Link link, const char *headers, Py_ssize_t length) noexcept:
+        """Not inlined: it would cost those that have no headers a nanosecond."""
+        return asks_for_trace(headers, length, link.interest.traces_parents)
+
+    cdef int _report_oversized(self, Link link, PublishArguments *arguments, const char *headers,
+                               Py_ssize_t length) except -1:
+        """What has arrived of its headers may ask for a trace."""
+        if self._asks_for_trace(link, headers, length):
+            link.owner.on_oversized(arguments.tokens[0].start[:arguments.tokens[0].length], headers[:length],
+                                    arguments.size)
+        return 0
+
+    cdef int _publish_traced(self, Link link, Message *message) except -1:
+        """Ask the owner what to do with a message whose headers ask for a trace.
+
+        None: publish it as any other; bytes: with these headers; False: drop it; otherwise it has a trace, which notes
+        what becomes of it.
+        """
+        trace = link.owner.on_traced(message.subject[:message.subject_length], message.payload[:message.header_length],
+                                     message.size)
+        if trace is None:
+            return self._publish(link, message)
+        if isinstance(trace, bytes):
+            self._change_headers(message, trace)
+            return self._publish(link, message)
+        if trace is False:
+            return 0
+        link.in_msgs += 1
+        link.in_bytes += message.size
+        self.in_msgs += 1
+        self.in_bytes += message.size
+        try:
+            self._send_traced(link, message, trace)
+        finally:
+            trace.finish()
+        if monotonic() > self.tick.ends:         # Python notes every receiver, which takes a while
+            self.publishers.end_turn(link)
+        return 0
+
+    cdef int _send_traced(self, Link link, Message *message, object trace) except -1:
+        """The same steps as in `_publish`."""
+        cdef bytes subject = message.subject[:message.subject_length]
+        if link.interest.mappings is not None:
+            self._map(link, message)
+            if self.mapped != subject:
+                trace.on_mapped(self.mapped)
+        if link.flags & RESTRICTED and not self._may_publish(link, message) \
+                or is_reserved_subject(message.subject, message.subject_length):
+            return self._refuse_traced(link, 'publish', message.subject[:message.subject_length], trace)
+        if message.reply_length and is_reserved_reply(message.reply, message.reply_length):
+            return self._refuse_traced(link, 'reply', message.reply[:message.reply_length], trace)
+        if link.flags & VERBOSE:
+            self.outboxes.append(link, b'+OK\r\n', 5, NULL, 0)
+        if self.traced_deliveries.send(link, link.interest, message.subject, message.subject_length, message, trace,
+                                       False):
+            if self.deliveries.met_critical:
+                self.deliveries.met_critical = False
+                self.publishers.stall(link, message.size)
+            if self.deliveries.overran:
+                self.deliveries.overran = False
+                self.publishers.overran(link)
+        elif message.reply_length and link.flags & NO_RESPONDERS:
+            self._answer_no_responders(link, message)
+        return 0
+
+    cdef int _refuse_traced(self, Link link, object kind, bytes detail, object trace) except -1:
+        trace.on_refused(kind, detail)
+        return self._violation(link, kind, detail)
+
+    cdef int _change_headers(self, Message *message, bytes headers) except -1:
+        cdef Token header, size
+        cdef char header_digits[24]
+        cdef char size_digits[24]
+        self.changed = headers + message.payload[message.header_length:message.size]
+        message.payload = self.changed
+        message.header_length = len(headers)
+        message.size = len(self.changed)
+        header.start = header_digits
+        header.length = write_decimal(header_digits, message.header_length)
+        size.start = size_digits
+        size.length = write_decimal(size_digits, message.size)
+        return self.deliveries.write_rest(message, header, size)
+
+    cdef bint _may_publish(self, Link link, Message *message) except -1:
+        return link.permissions.allows_publish(message.subject, message.subject_length) \
+            or link.responses is not None and link.responses.allows(message.subject[:message.subject_length])
+
+    cdef int _map(self, Link link, Message *message) except -1:
+        """Publish to the subject that the account maps this one to."""
+        cdef bytes subject = message.subject[:message.subject_length]
+        self.mapped = link.interest.mappings.map(subject)
+        if self.mapped != subject:
+            if link.flags & TRACED:
+                link.owner.on_trace('in', b'MAPPING', subject + b' -> ' + self.mapped)
+            message.subject = self.mapped
+            message.subject_length = <uint32_t> len(self.mapped)
         return 0
 
     cdef int _answer_no_responders(self, Link link, Message *message) except -1:

@@ -21,7 +21,7 @@ from libc.stdint cimport uint32_t
 from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.link cimport CLOSED, CONGESTED, PAUSED, SLOW, WANTS_WRITE, Link
 from headrace.engine.core.outboxes cimport Outboxes
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef double WINDOW_SECONDS = 0.200

@@ -17,6 +17,7 @@ cdef class Reader:
     cdef int read(self, Link link) except -1
     cdef int parse_partial(self, Link link) except -1
     cdef int _read_long_frame(self, Link link) except -1
+    cdef int _look_inside(self, Link link) except -1
     cdef int _nothing_read(self, Link link, Py_ssize_t count) except -1
     cdef int _feed(self, Link link, char *start, char *end) except -1
     cdef int _keep_partial(self, Link link, const char *start, const char *end) except -1

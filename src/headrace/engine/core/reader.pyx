@@ -13,11 +13,12 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.string cimport memcpy
 
 from headrace.engine.core.congestion cimport BUDGET
-from headrace.engine.core.link cimport CLOSED, Link
+from headrace.engine.core.link cimport CLOSED, DIRTY, Link
 from headrace.engine.core.parser cimport Parser
 from headrace.engine.core.publishers cimport Publishers
-from headrace.engine.core.system cimport iovec
+from headrace.engine.basics.system cimport iovec
 from headrace.engine.core.tick cimport Tick
+from headrace.engine.core.transport cimport UNREAD_INSIDE, UNSENT_INSIDE
 
 cdef Py_ssize_t READ_SIZE = 256 * 1024
 cdef Py_ssize_t HEADROOM = 64 * 1024         # a frame up to this length is completed in the shared buffer
@@ -62,6 +63,8 @@ cdef class Reader:
         part.iov_base = self.buffer + self.headroom
         part.iov_len = READ_SIZE
         count = link.transport.receive(&part, 1)
+        if link.transport.inside:
+            self._look_inside(link)
         if count <= 0:
             return self._nothing_read(link, count)
         link.active_at = self.tick.now
@@ -85,6 +88,8 @@ cdef class Reader:
         parts[1].iov_base = self.buffer + self.headroom
         parts[1].iov_len = READ_SIZE
         count = link.transport.receive(parts, 2)
+        if link.transport.inside:
+            self._look_inside(link)
         if count <= 0:
             return self._nothing_read(link, count)
         link.active_at = self.tick.now
@@ -104,6 +109,14 @@ cdef class Reader:
         if count:
             assert link.partial_length == 0 or link.flags & CLOSED
             self._feed(link, self.buffer + self.headroom, self.buffer + self.headroom + count)
+        return 0
+
+    cdef int _look_inside(self, Link link) except -1:
+        """Its transport has kept something that epoll does not know of."""
+        if link.transport.inside & UNREAD_INSIDE:
+            self.tick.read_again(link)
+        if link.transport.inside & UNSENT_INSIDE and not link.flags & DIRTY:
+            self.publishers.outboxes.mark_dirty(link)
         return 0
 
     cdef int _nothing_read(self, Link link, Py_ssize_t count) except -1:

@@ -13,6 +13,8 @@ cdef struct Group:
     uint32_t count
     uint32_t prefix                # in text: "HMSG <subject> <sid> "; a plain MSG starts one byte later
     uint32_t prefix_length
+    uint32_t placed                # in the arena, if it is the one of
+    uint64_t placed_in             # this number
 
 cdef struct Route:
     uint64_t hash
@@ -23,6 +25,7 @@ cdef struct Route:
     uint32_t group_count           # the plain ones come first, then one per queue group member
     uint32_t plain_group_count
     uint32_t queue_count
+    bint has_shadows               # some of the targets are in the name of other accounts
     void **targets                 # borrowed Subscriptions; queue members after the plain ones
     Group *groups
     uint32_t *queue_ends           # queue k owns groups [queue_ends[k-1], queue_ends[k])
@@ -30,6 +33,9 @@ cdef struct Route:
 
 cdef class RouteCache:
     cdef Route **slots             # direct-mapped: one slot per hash
+    cdef uint32_t *seen            # for each slot, a part of the hash of the last subject that was not in it
+    cdef Route *passing            # the route of a subject that was not seen before: a block that is used again
+    cdef size_t passing_capacity
     cdef size_t used_bytes
     cdef uint64_t hand             # the next slot to empty when routes use too much memory
     cdef Route *latest             # the route of the last lookup, which is most often that of the next one, too
@@ -40,7 +46,9 @@ cdef class RouteCache:
 
     cdef Route *find(self, const char *subject, uint32_t length, uint64_t *hashed) except? NULL
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
-                    uint32_t plain_count, list queue_sizes) except NULL
+                    uint32_t plain_count, list queue_sizes, list delivered) except NULL
     cdef int invalidate(self, bytes subject) except -1
+    cdef bint _was_seen(self, uint64_t hashed) noexcept
+    cdef Route *_block(self, size_t size, bint lasting) except NULL
     cdef void _drop(self, uint64_t slot) noexcept
     cdef bint _still_holds(self, Route *route) except -1

@@ -2,9 +2,12 @@
 
 A route has the subscriptions that match a subject, laid out so that the delivery loop only copies. Subscribers that
 would get byte for byte the same frame (same subject, same sid) form a group, whose frame is written once for all of
-them. Routes are cached in a direct-mapped table: one slot per hash, and the newest replaces the one before. It needs
-no eviction policy, and its size bounds the memory that a peer can make us spend by publishing to ever new subjects.
-(Routes to many receivers are long: past CACHE_BYTES together, slots are emptied in turn.)
+them. Routes are cached in a direct-mapped table: one slot per hash, and the newest replaces the one before. Its size
+bounds the memory that a peer can make us spend by publishing to ever new subjects. (Routes to many receivers are long:
+past CACHE_BYTES together, slots are emptied in turn.)
+
+A subject gets into the table when it comes for the second time. Many never do: replies are sent to subjects that are
+made for them. Their routes are written into one block of memory, each over the one before, and replace nothing.
 
 A route is dropped exactly when interest that matches it changes:
   - a change of a literal subject concerns one slot of the table;
@@ -19,13 +22,14 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.core.filters cimport matches_pattern
-from headrace.engine.core.hashing cimport hash_of
+from headrace.engine.basics.filters cimport matches_pattern
+from headrace.engine.basics.hashing cimport hash_of
 from headrace.engine.core.trie cimport Subscription, SubscriptionList
 
 import os
 
 cdef size_t CACHE_BYTES = 16 * 1024 * 1024   # of all cached routes together
+cdef size_t PASSING_BYTES = 16 * 1024        # the longest that is not cached when its subject comes first
 cdef uint64_t JOURNAL = 64                   # wildcard changes that a cached route can catch up with
 
 
@@ -34,7 +38,8 @@ cdef class RouteCache:
     def __cinit__(self):
         self.seed = int.from_bytes(os.urandom(8), 'little')
         self.slots = <Route **> PyMem_Calloc(ROUTE_SLOTS, sizeof(Route *))
-        if self.slots == NULL:
+        self.seen = <uint32_t *> PyMem_Calloc(ROUTE_SLOTS, sizeof(uint32_t))
+        if self.slots == NULL or self.seen == NULL:
             raise MemoryError
         self.changed_patterns = [None] * <Py_ssize_t> JOURNAL
 
@@ -44,16 +49,18 @@ cdef class RouteCache:
             for k in range(ROUTE_SLOTS):
                 PyMem_Free(self.slots[k])
         PyMem_Free(self.slots)
+        PyMem_Free(self.seen)
+        PyMem_Free(self.passing)
 
     cdef Route *find(self, const char *subject, uint32_t length, uint64_t *hashed) except? NULL:
         """The cached route of a subject; NULL: there is none. `hashed` is the hash of the subject."""
         cdef Route *route
         hashed[0] = hash_of(subject, length, self.seed)
         route = self.slots[hashed[0] & (ROUTE_SLOTS - 1)]
-        if route == NULL:
+        if route == NULL or route.hash != hashed[0] or route.subject_length != length \
+                or memcmp(route.text, subject, length) != 0:
             return NULL
-        if route.hash == hashed[0] and route.subject_length == length and memcmp(route.text, subject, length) == 0 \
-                and (route.validated == self.wildcard_changes or self._still_holds(route)):
+        if route.validated == self.wildcard_changes or self._still_holds(route):
             self.hits += 1
             self.latest = route
             return route
@@ -61,19 +68,60 @@ cdef class RouteCache:
         return NULL
 
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
-                    uint32_t plain_count, list queue_sizes) except NULL:
-        """Make a route to these subscriptions, the plain ones first. It is valid until interest changes, or the next one."""
-        cdef Route *route = new_route(subject, length, found, plain_count, <uint32_t> len(queue_sizes))
+                    uint32_t plain_count, list queue_sizes, list delivered) except NULL:
+        """Make a route to these subscriptions, the plain ones first. It is valid until interest changes, or the next one.
+
+        `delivered` has the subjects of those that get it under another one; None: nobody does.
+        """
+        cdef size_t size = size_of_route(length, found, <uint32_t> len(queue_sizes), delivered)
+        cdef bint lasting = self._was_seen(hashed) or size > PASSING_BYTES
+        cdef Route *route = self._block(size, lasting)
+        fill_route(route, size, subject, length, found, plain_count, <uint32_t> len(queue_sizes))
         route.hash = hashed
         route.validated = self.wildcard_changes
-        write_groups(route, found.count)
-        write_queue_ends(route, queue_sizes)
-        self.used_bytes += route.size
-        while self.used_bytes > CACHE_BYTES and self.used_bytes > route.size:
-            self._drop(self.hand)
-            self.hand = (self.hand + 1) & (ROUTE_SLOTS - 1)
-        self.slots[hashed & (ROUTE_SLOTS - 1)] = self.latest = route
+        route.has_shadows = delivered is not None
+        try:
+            write_groups(route, found.count, delivered)
+            write_queue_ends(route, queue_sizes)
+        except BaseException:
+            if lasting:
+                PyMem_Free(route)
+            raise
+        if lasting:
+            self._drop(hashed & (ROUTE_SLOTS - 1))
+            self.used_bytes += size
+            while self.used_bytes > CACHE_BYTES and self.used_bytes > size:
+                self._drop(self.hand)
+                self.hand = (self.hand + 1) & (ROUTE_SLOTS - 1)
+            self.slots[hashed & (ROUTE_SLOTS - 1)] = route
+        self.latest = route
         return route
+
+    cdef bint _was_seen(self, uint64_t hashed) noexcept:
+        """Whether this subject is the last that was looked for in vain in its slot. From now on it is."""
+        cdef uint32_t *seen = &self.seen[hashed & (ROUTE_SLOTS - 1)]
+        cdef uint32_t part = <uint32_t> (hashed >> 32) | 1
+        if seen[0] == part:
+            return True
+        seen[0] = part
+        return False
+
+    cdef Route *_block(self, size_t size, bint lasting) except NULL:
+        """Memory for a route, of its own or until the next one."""
+        cdef Route *block
+        if not lasting:
+            if self.latest == self.passing:
+                self.latest = NULL     # it is about to become another
+            if size <= self.passing_capacity:
+                return self.passing
+        block = <Route *> PyMem_Malloc(size)
+        if block == NULL:
+            raise MemoryError
+        if not lasting:
+            PyMem_Free(self.passing)
+            self.passing = block
+            self.passing_capacity = size
+        return block
 
     cdef void _drop(self, uint64_t slot) noexcept:
         if self.slots[slot] == NULL:
@@ -92,6 +140,8 @@ cdef class RouteCache:
             self.changed_patterns[self.wildcard_changes % JOURNAL] = subject
             self.wildcard_changes += 1
             # A `*` or `>` inside a longer token is literal text, so drop that exact route too.
+        if self.latest == self.passing:
+            self.latest = NULL       # its subject may be this one
         hashed = hash_of(subject, len(subject), self.seed)
         route = self.slots[hashed & (ROUTE_SLOTS - 1)]
         if route != NULL and route.hash == hashed:
@@ -115,18 +165,19 @@ cdef class RouteCache:
 
 # -- the layout: one block of memory ----------------------------------------------------------------------------------
 
-cdef Route *new_route(const char *subject, uint32_t length, SubscriptionList *found, uint32_t plain_count,
-                      uint32_t queue_count) except NULL:
-    """A route with its targets and its subject; groups and prefixes are still to be written."""
-    cdef size_t text_length = length, size
-    cdef Route *route
+cdef size_t size_of_route(uint32_t length, SubscriptionList *found, uint32_t queue_count, list delivered) except 0:
+    cdef size_t text_length = length
     cdef uint32_t k
     for k in range(found.count):
         text_length += 7 + length + len((<Subscription> found.items[k]).sid)
-    size = sizeof(Route) + found.count * (sizeof(void *) + sizeof(Group)) + queue_count * sizeof(uint32_t) + text_length
-    route = <Route *> PyMem_Malloc(size)
-    if route == NULL:
-        raise MemoryError
+        if delivered is not None and delivered[k] is not None:
+            text_length += len(<bytes> delivered[k])
+    return sizeof(Route) + found.count * (sizeof(void *) + sizeof(Group)) + queue_count * sizeof(uint32_t) + text_length
+
+
+cdef void fill_route(Route *route, size_t size, const char *subject, uint32_t length, SubscriptionList *found,
+                     uint32_t plain_count, uint32_t queue_count) noexcept:
+    """Its targets and its subject; groups and prefixes are still to be written."""
     memset(route, 0, sizeof(Route))
     route.size = size
     route.subject_length = length
@@ -139,25 +190,35 @@ cdef Route *new_route(const char *subject, uint32_t length, SubscriptionList *fo
     memcpy(route.text, subject, length)
     if found.count:
         memcpy(route.targets, found.items, found.count * sizeof(void *))
-    return route
 
 
-cdef int write_groups(Route *route, uint32_t count) except -1:
-    """Neighbours with the same sid form a group, except in a queue group, of which one member gets the message."""
+cdef int write_groups(Route *route, uint32_t count, list delivered) except -1:
+    """Neighbours with the same sid form a group, except in a queue group, of which one member gets the message.
+
+    So do those who get it under the same other subject.
+    """
     cdef char *text = route.text + route.subject_length
     cdef uint32_t k, group = 0
     cdef Subscription subscription
-    cdef bytes previous = None
+    cdef bytes previous = None, previous_subject = None, subject = None
     for k in range(count):
         subscription = <Subscription> route.targets[k]
-        if k < route.target_count and previous is not None and previous == subscription.sid:
+        if delivered is not None:
+            subject = <bytes> delivered[k]
+        if k < route.target_count and previous is not None and previous == subscription.sid \
+                and previous_subject == subject:
             route.groups[group - 1].count += 1
             continue
         previous = subscription.sid
+        previous_subject = subject
         route.groups[group].first = k
         route.groups[group].count = 1
+        route.groups[group].placed_in = 0
         route.groups[group].prefix = <uint32_t> (text - route.text)
-        text = write_prefix(text, route.text, route.subject_length, subscription.sid)
+        if subject is None:
+            text = write_prefix(text, route.text, route.subject_length, subscription.sid)
+        else:
+            text = write_prefix(text, subject, <uint32_t> len(subject), subscription.sid)
         route.groups[group].prefix_length = <uint32_t> (text - route.text) - route.groups[group].prefix
         group += 1
         if k < route.target_count:

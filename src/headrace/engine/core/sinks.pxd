@@ -1,5 +1,8 @@
 # Receivers within this process. The theory is at the top of sinks.pyx.
 
+from libc.stdint cimport uint64_t
+
+from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.link cimport Link
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.tick cimport Tick
@@ -7,6 +10,7 @@ from headrace.engine.core.tick cimport Tick
 cdef class Sink(Link):
     cdef Tick tick
     cdef Publishers publishers
+    cdef Deliveries deliveries
     cdef bint noted                # settle() is already on the list of what is called at the end of the tick
 
     cdef int note(self) except -1
@@ -14,7 +18,17 @@ cdef class Sink(Link):
 
 cdef class Inbox(Sink):
     cdef list messages
+    cdef bint prompt               # it settles before a PONG is sent
+    cdef public object tracer      # tracer(trace, subject): whether it gets a message that is traced; None: always
 
 
 cdef class AckInbox(Sink):
     cdef list acks
+    cdef object begin
+    cdef dict pending
+    cdef tuple others              # dicts
+    cdef bint settles              # the acknowledgements of this tick, until one of them cannot be settled here
+    cdef uint64_t settled          # in this tick
+    cdef uint64_t lowest
+
+    cdef bint _settle_one(self, uint64_t seq) except -1

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Collection
-from typing import final
+from typing import Any, final
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
@@ -14,6 +14,8 @@ class InboxMessage:
     payload: bytes
     sid: bytes
     publisher: object
+    destination: bytes
+    trace: Any
     def __init__(
         self,
         subject: bytes,
@@ -22,6 +24,7 @@ class InboxMessage:
         payload: bytes = b"",
         sid: bytes = b"",
         publisher: object = None,
+        destination: bytes | None = None,
     ) -> None: ...
 
 class Sink:
@@ -29,14 +32,29 @@ class Sink:
     def subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
     def unsubscribe(self, sid: bytes, maximum: int) -> None: ...
     def unsubscribe_all(self) -> None: ...
+    def renew_shadows(self) -> None: ...
     def settle(self) -> None: ...
 
 @final
 class Inbox(Sink):
     def __init__(
-        self, hub: Hub, interest: Interest, receive: Callable[[list[InboxMessage]], None]
+        self,
+        hub: Hub,
+        interest: Interest,
+        receive: Callable[[list[InboxMessage]], None],
+        prompt: bool = False,
     ) -> None: ...
+    tracer: Callable[[Any, bytes], bool] | None
+    def take(self) -> list[InboxMessage]: ...
 
 @final
 class AckInbox(Sink):
-    def __init__(self, hub: Hub, interest: Interest, receive: Callable[[list[Ack]], None]) -> None: ...
+    def __init__(
+        self,
+        hub: Hub,
+        interest: Interest,
+        receive: Callable[[list[Ack], int, int], None],
+        begin: Callable[[], bool],
+        pending: dict[int, tuple[int, int]],
+        others: tuple[dict[int, Any], ...],
+    ) -> None: ...

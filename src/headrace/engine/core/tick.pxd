@@ -1,22 +1,26 @@
 # What the parts of a hub share: the tick, and the event queue. The theory is at the top of tick.pyx.
 
 from headrace.engine.core.link cimport Link
-from headrace.engine.core.system cimport epoll_event
+from headrace.engine.basics.system cimport epoll_event
 
 cdef class Tick:
     cdef bint running              # a poll or a flush is under way
     cdef double now
     cdef double ends               # when the event loop should get its turn
     cdef list deferred             # what is called at the end of the tick, when no route is being walked
+    cdef list prompt               # what has to be called before a PONG says that what came before it was carried out
     cdef object on_bug             # called with an exception that a deferred action raised
+    cdef list unread               # links whose transport has more to receive: no event reports it
     cdef void *first_closing       # links closed in this tick, which the hub keeps until they are reaped
     cdef void *last_closing
 
     cdef int start(self, double seconds) except -1
     cdef int run_deferred(self) except -1
+    cdef int run_prompt(self) except -1
     cdef int report(self, object error) except -1
     cdef int report_bug(self, Link link, object error) except -1
     cdef int close_link(self, Link link, object reason) except -1
+    cdef int read_again(self, Link link) except -1
 
 
 cdef class EventQueue:

@@ -9,8 +9,8 @@ from libc.errno cimport errno
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
-from headrace.engine.core.link cimport CLOSED, PAUSED, WANTS_WRITE, Link
-from headrace.engine.core.system cimport (CLOCK_MONOTONIC, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD,
+from headrace.engine.core.link cimport CLOSED, PAUSED, UNREAD, WANTS_WRITE, Link
+from headrace.engine.basics.system cimport (CLOCK_MONOTONIC, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD,
                                           EPOLLIN, EPOLLOUT, TFD_CLOEXEC, TFD_NONBLOCK, close, epoll_create1, epoll_ctl,
                                           epoll_event, itimerspec, monotonic, read, timerfd_create, timerfd_settime)
 
@@ -21,12 +21,25 @@ import os
 cdef class Tick:
     def __cinit__(self):
         self.deferred = []
+        self.unread = []
+        self.prompt = []
         self.now = monotonic()
 
     cdef int start(self, double seconds) except -1:
         self.running = True
         self.now = monotonic()
         self.ends = self.now + seconds
+        return 0
+
+    cdef int run_prompt(self) except -1:
+        """Between two operations, when no route is being walked. They are called at the end of the tick in any case."""
+        cdef list actions = self.prompt
+        self.prompt = []
+        for action in actions:
+            try:
+                action()
+            except Exception as error:
+                self.report(error)
         return 0
 
     cdef int run_deferred(self) except -1:
@@ -71,6 +84,13 @@ cdef class Tick:
         else:
             (<Link> self.last_closing).next_closing = <void *> link
         self.last_closing = <void *> link
+        return 0
+
+    cdef int read_again(self, Link link) except -1:
+        """Have the rest of what is inside its transport received, after the others have had a turn."""
+        if not link.flags & UNREAD:
+            link.flags |= UNREAD
+            self.unread.append(link)
         return 0
 
 

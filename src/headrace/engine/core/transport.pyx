@@ -2,24 +2,72 @@
 
 A transport works like the system calls it replaces. It never blocks, and
 
-    receive    fills the parts in order; returns how many bytes, 0 at the end, -1 with a reason in errno
-    send       returns how many bytes of the parts it accepted, or -1 with a reason in errno
-    close      ends the connection
+    receive       fills the parts in order; returns how many bytes, 0 at the end, -1 with a reason in errno
+    send          returns how many bytes of the parts it accepted, or -1 with a reason in errno
+    say_goodbye   sends what the protocol wants to be the last bytes, if the socket takes them at once
+    close         ends the connection
 
 EAGAIN as a reason means: not now; epoll reports when. A link pays one call through a pointer for it, per system call.
+
+What was not accepted is offered again, in the same order: `send` may have announced it already. A transport that keeps
+bytes inside says so in `inside`, since epoll cannot know: `receive` is then called again without an event, and `send`
+without parts. `receive` gets room for 64 KiB or more.
 """
 
 cimport cython
+from libc.errno cimport EAGAIN, EINTR, errno
 
-from headrace.engine.core.system cimport close, iovec, read, readv, writev
+from headrace.engine.basics.system cimport close, iovec, read, readv, writev
+
+import os
 
 
 cdef class Transport:
+    def read(self, Py_ssize_t size):
+        """At most this many bytes; b"" at the end, None if there are none now. Raises OSError."""
+        cdef bytearray buffer = bytearray(size)
+        cdef iovec part
+        cdef Py_ssize_t count
+        part.iov_base = <char *> buffer
+        part.iov_len = size
+        count = self.receive(&part, 1)
+        if count < 0:
+            return self._nothing()
+        return bytes(buffer[:count])
+
+    def write(self, bytes data not None):
+        """Returns how many of the bytes were accepted. Raises OSError."""
+        cdef iovec part
+        cdef Py_ssize_t count
+        part.iov_base = <char *> data
+        part.iov_len = len(data)
+        count = self.send(&part, 1)
+        if count < 0:
+            self._nothing()
+            return 0
+        return count
+
+    def _nothing(self):
+        if errno != EAGAIN and errno != EINTR:
+            raise OSError(errno, os.strerror(errno))
+
+    def shut(self):
+        """Close it: for a connection that has not become a link."""
+        self.close()
+
     cdef Py_ssize_t receive(self, const iovec *parts, int count) except? -1:
         raise NotImplementedError
 
     cdef Py_ssize_t send(self, const iovec *parts, int count) except? -1:
         raise NotImplementedError
+
+    cdef int limit_message(self, long long size) except -1:
+        """The server's limit has changed: for transports that put messages together."""
+        return 0
+
+    cdef int say_goodbye(self, object reason) except -1:
+        """`reason` is why the link was closed."""
+        return 0
 
     cdef int close(self) except -1:
         raise NotImplementedError
@@ -31,6 +79,7 @@ cdef class SocketTransport(Transport):
 
     def __cinit__(self, int fd):
         self.fd = fd
+        self.gathers = True
 
     cdef Py_ssize_t receive(self, const iovec *parts, int count) except? -1:
         if count == 1:

@@ -2,7 +2,11 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.core.wide_map cimport WideMap
+from headrace.engine.core.permissions cimport DeliveryFilter
+from headrace.engine.basics.wide_map cimport WideMap
+
+cdef enum:
+    LONGEST_PREFIX = 128           # that is remembered; those of inboxes have about 30 bytes
 
 cdef class Subscription:
     """One SUB of one receiver. The receiver owns it; Interest keeps the receiver, and routes only borrow it."""
@@ -12,9 +16,19 @@ cdef class Subscription:
     cdef readonly bytes sid
     cdef readonly long long delivered
     cdef readonly long long maximum    # messages after which it ends by itself; 0: never
+    cdef DeliveryFilter filter     # which of its messages its receiver may get; None: all
     cdef bytes queue_key           # of its queue group in queue_slots; not a tuple, which the collector would traverse
     cdef Node *node                # that it is attached to; NULL when it is not in a trie
     cdef uint32_t position         # in the node's list
+
+cdef class Shadow(Subscription):
+    """In an account that exports a stream: what somebody in an account that imports it has subscribed to.
+
+    It counts for itself, and ends with the subscription that it belongs to, which has the same sid.
+    """
+    cdef readonly object interest  # the Interest that it is in
+    cdef object transform          # from the published subject to the one that is delivered; None: the same
+    cdef bint allows_trace         # the account that imports the stream shows in traces who gets its messages
 
 cdef struct SubscriptionList:
     void **items                   # borrowed Subscriptions
@@ -53,6 +67,9 @@ cdef class Trie:
     # the result of the latest match
     cdef SubscriptionList found    # plain subscriptions
     cdef list found_queues         # (name, address of the QueueGroup) of each queue group
+    cdef char prefix[LONGEST_PREFIX]   # that result holds for this prefix and any last token
+    cdef uint32_t prefix_length    # 0: there is none
+    cdef bint last_token_counts    # in the current match: a literal could match the last token
 
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
@@ -68,5 +85,7 @@ cdef class Trie:
     cdef int _grow(self) except -1
     cdef void _move_some(self) noexcept
     cdef void _unlink(self, Node *node) noexcept
+    cdef bint _has_remembered(self, const char *subject, uint32_t length) noexcept
+    cdef void _remember(self, const char *subject, uint32_t length) noexcept
     cdef int _match(self, Node *node, const char *at, const char *end) except -1
     cdef int _collect(self, Node *node) except -1

@@ -9,3 +9,6 @@ class Subscription:
     @property
     def owner(self) -> object: ...
     def __init__(self, subject: bytes, queue: bytes | None, sid: bytes) -> None: ...
+
+class Shadow(Subscription):
+    interest: object

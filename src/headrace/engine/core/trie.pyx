@@ -12,6 +12,11 @@ make one big table instead of a million small ones. The hash is seeded, so that 
 A table that is full is replaced by a larger one, to which the nodes move a few at a time: moving a million of them at
 once would take 50 ms.
 
+Replies to one client differ only in their last token, and it has one subscription for all of them: `_INBOX.x.*`. So if no
+literal subscription could have matched the last token, the result holds for any other last token, and the next match
+reuses it unless the trie has changed. An acknowledgement of a stream then costs one comparison instead of a walk: 1,150
+of the 3,970 instructions of an acknowledged publish.
+
 The trie has only pointers to subscriptions and their receivers; Interest keeps the receivers alive.
 """
 
@@ -20,8 +25,9 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from headrace.engine.core.hashing cimport hash_of
-from headrace.engine.core.wide_map cimport WideMap
+from headrace.engine.basics.filters cimport has_no_empty_token
+from headrace.engine.basics.hashing cimport hash_of
+from headrace.engine.basics.wide_map cimport WideMap
 
 import os
 
@@ -48,6 +54,11 @@ cdef class Subscription:
     def owner(self):
         """Who decides for its receiver; None if it is not in a trie (any more), or nobody does."""
         return None if self.node == NULL or self.receiver == NULL else (<object> self.receiver).owner
+
+
+@cython.final
+cdef class Shadow(Subscription):
+    pass
 
 
 # -- lists of subscriptions -----------------------------------------------------------------------------------------
@@ -226,6 +237,7 @@ cdef class Trie:
         """Attach a subscription to the node of its subject. Raises InvalidSubject, and then nothing has changed."""
         cdef bytes subject = subscription.subject
         cdef list tokens = subject.split(b'.')
+        self.prefix_length = 0
         if b'' in tokens or b'>' in tokens[:len(tokens) - 1]:
             raise InvalidSubject(subject.decode(errors='replace'))
         return self._attach(self._path_to(tokens), subscription)
@@ -280,6 +292,7 @@ cdef class Trie:
     cdef int remove(self, Subscription subscription) except -1:
         """Remove a subscription, which must be in the trie."""
         cdef Node *node = subscription.node
+        self.prefix_length = 0
         if subscription.queue is None:
             detach(&node.plain, subscription)
         else:
@@ -382,11 +395,32 @@ cdef class Trie:
 
     cdef int match(self, const char *subject, uint32_t length) except -1:
         """Find the subscriptions that match a subject: `found` and `found_queues`."""
+        if self._has_remembered(subject, length):
+            return 0
+        self.prefix_length = 0
         self.found.count = 0
-        self.found_queues.clear()
+        if self.found_queues:
+            self.found_queues.clear()
         if has_no_empty_token(subject, length):
+            self.last_token_counts = False
             self._match(self.root, subject, subject + length)
+            if not self.last_token_counts:
+                self._remember(subject, length)
         return 0
+
+    cdef bint _has_remembered(self, const char *subject, uint32_t length) noexcept:
+        """Whether the result of the latest match is that of this subject, too."""
+        cdef uint32_t prefix = self.prefix_length
+        return 0 < prefix < length and memcmp(subject, self.prefix, prefix) == 0 \
+            and memchr(subject + prefix, c'.', length - prefix) == NULL
+
+    cdef void _remember(self, const char *subject, uint32_t length) noexcept:
+        """The result holds whatever the last token is."""
+        while length and subject[length - 1] != c'.':
+            length -= 1
+        if length <= LONGEST_PREFIX:
+            memcpy(self.prefix, subject, length)
+            self.prefix_length = length
 
     cdef int _match(self, Node *node, const char *at, const char *end) except -1:
         """Collect what matches the tokens from `at` on, below `node`. `>` first, then `*`, then the literal."""
@@ -396,8 +430,11 @@ cdef class Trie:
             if node.any_tail != NULL:
                 self._collect(node.any_tail)
             dot = <const char *> memchr(at, c'.', end - at)
-            child = self._child(node, at, <uint32_t> ((dot if dot != NULL else end) - at))
+            child = NULL
+            if node.children:
+                child = self._child(node, at, <uint32_t> ((dot if dot != NULL else end) - at))
             if dot == NULL:
+                self.last_token_counts |= node.children != 0
                 if node.any_token != NULL:
                     self._collect(node.any_token)
                 if child != NULL:
@@ -427,6 +464,7 @@ cdef class Trie:
         cdef list sizes = []
         cdef SubscriptionList *members
         cdef uint32_t k, before
+        self.prefix_length = 0     # `found` is about to be more than that match found
         for name, address in self.found_queues:
             by_name.setdefault(name, []).append(address)
         for addresses in by_name.values():
@@ -437,14 +475,3 @@ cdef class Trie:
                     append(&self.found, members.items[k])
             sizes.append(self.found.count - before)
         return sizes
-
-
-cdef bint has_no_empty_token(const char *subject, uint32_t length) noexcept:
-    """A subject with an empty token reaches nobody."""
-    cdef uint32_t k
-    if length == 0 or subject[0] == c'.' or subject[length - 1] == c'.':
-        return False
-    for k in range(1, length):
-        if subject[k] == c'.' and subject[k - 1] == c'.':
-            return False
-    return True

@@ -16,7 +16,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.segments.checksums cimport GRAIN, Checksums, checksum_of, free_checksums, prepare_checksums
 from headrace.engine.segments.files cimport file_size as size_of_file, read_all
-from headrace.engine.core.hashing cimport hash_of
+from headrace.engine.basics.hashing cimport hash_of
 from headrace.engine.segments.packing cimport Stretch, load_blocks
 from headrace.engine.segments.record cimport (
     CRC_FROM, ERASED, FIRST, HEAD_SIZE, LARGEST_SEQ, MESSAGE, REMOVED, SKIP, RecordHead, accounted_size, is_intact,

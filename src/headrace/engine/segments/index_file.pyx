@@ -23,10 +23,10 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY, open
 from posix.unistd cimport close, unlink
 
-from headrace.engine.segments.contents cimport Contents, Summary, free_contents
+from headrace.engine.segments.contents cimport Contents, Summary, free_contents, scan
 from headrace.engine.segments.files cimport PATH_SIZE, file_size as size_of_file, read_all, segment_path, write_all
 from headrace.engine.segments.record cimport crc32c, prepare_crc32c
-from headrace.engine.segments.segment cimport SEGMENT_HEAD
+from headrace.engine.segments.segment cimport SEGMENT_HEAD, Segment
 
 prepare_crc32c()
 
@@ -79,7 +79,29 @@ cdef int _write_part(int fd, const void *data, size_t length, uint64_t *at) noex
     return error
 
 
-cdef int write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil:
+cdef int index_segment(const char *directory, const Segment *segment, bint *damaged) noexcept nogil:
+    """Scan a sealed segment and write its index. Returns errno; `damaged`: a record is, so it gets none."""
+    cdef char path[PATH_SIZE]
+    cdef Contents contents
+    cdef int fd, error
+    segment_path(path, directory, segment.number, b"log")
+    fd = open(path, O_RDONLY | O_CLOEXEC)
+    if fd < 0:
+        return errno
+    error = scan(fd, segment.packing, segment.base_seq, segment.salt, &contents)
+    close(fd)
+    if error:
+        return error
+    # A damaged segment gets no index: it is to be found damaged again when it is opened the next time.
+    if contents.end == contents.file_size and contents.damages == 0:
+        error = _write_index(directory, segment.number, &contents)
+    else:
+        damaged[0] = True
+    free_contents(&contents)
+    return error
+
+
+cdef int _write_index(const char *directory, uint64_t number, const Contents *contents) noexcept nogil:
     """Write the index of a segment under a temporary name and rename it. It needs no sync: see read_index()."""
     cdef char temporary[PATH_SIZE]
     cdef char path[PATH_SIZE]

@@ -24,7 +24,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.store.committer cimport COMPRESS, ERASE, INDEX, REWRITE, STAGE_SYNC, UNLINK, hand_over
 from headrace.engine.segments.files cimport may_pass, sync_data, truncate_file
 from headrace.engine.store.jobs cimport perform

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from headrace.engine.store.figures cimport CommitFigures
 from headrace.engine.store.groups cimport Buffer
 from headrace.engine.segments.segment cimport Packing, Segment
 
@@ -36,6 +37,7 @@ cdef struct Job:
     bint finished                  # under the mutex: the thread is through with it
     JobStage stage                 # where it failed
     int error                      # errno; 0: done
+    int64_t sync_nanoseconds       # COMMIT, SYNC: how long the sync took; 0: there was none
     Buffer *buffer                 # COMMIT: all of this,
     bint sync                      # and until it is on the disk
     int fd                         # SYNC: this file
@@ -56,6 +58,13 @@ cdef struct Job:
     Erasure *erasures              # ERASE: these, all in `segment`
     uint32_t erasure_count
 
+cdef inline bint fail(Job *job, JobStage stage, int error) noexcept nogil:
+    """Record where a job failed, if there is an error. Returns whether there is one."""
+    if error:
+        job.error = error
+        job.stage = stage
+    return error != 0
+
 cdef class JobOwner:
     cdef int on_done(self, Job *job) except -1
     cdef void work(self, Job *job) noexcept
@@ -72,6 +81,7 @@ cdef struct Workshop:
     Job *finished
     Job *finished_tail
     Job *due                       # SYNC jobs that wait for the end of the interval
+    CommitFigures figures
     double next_sync
     int thread_count
     int patient_running

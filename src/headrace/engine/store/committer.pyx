@@ -3,9 +3,9 @@
 They are threads of C that never hold the GIL. (The engine keeps the GIL for milliseconds while it parses a batch; a
 Python thread would have to wait for that before it could even say that its sync is done.)
 
-What belongs to a group, and when it is handed over, is decided in writer.pyx; what a job does is in jobs.pyx. Jobs are
-handed over under a mutex and come back in a list; an eventfd wakes the loop, whose `poll` gives each job back to its log
-(JobOwner.on_done).
+What belongs to a group, and when it is handed over, is decided in writer.pyx; how it is written and synced is in
+commit.pyx, and what the other jobs do in jobs.pyx. Jobs are handed over under a mutex and come back in a list; an eventfd
+wakes the loop, whose `poll` gives each job back to its log (JobOwner.on_done).
 
 Chores (index, rewrite, unlink, compress) are patient: they are taken only when no commit waits, and never by the last thread.
 
@@ -18,8 +18,9 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close, read, write
 
+from headrace.engine.store.figures cimport CommitFigures, count_group, count_sync, describe
 from headrace.engine.store.jobs cimport perform
-from headrace.engine.core.system cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from headrace.engine.basics.system cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_condattr_t:
@@ -111,6 +112,14 @@ cdef class Committer:
     def fileno(self):
         """The eventfd that is readable when poll() has something to do."""
         return self.shop.event
+
+    def figures(self):
+        """Histograms of the groups and syncs so far: `group_messages`, `group_bytes`, `sync_seconds` (figures.pyx)."""
+        cdef CommitFigures copied
+        pthread_mutex_lock(&self.shop.mutex)
+        copied = self.shop.figures
+        pthread_mutex_unlock(&self.shop.mutex)
+        return describe(&copied)
 
     def close(self):
         """Finish what was handed over and end the threads. Logs may still be closed afterwards."""
@@ -286,6 +295,10 @@ cdef void *work(void *argument) noexcept nogil:
         pthread_mutex_unlock(&shop.mutex)
         perform(job)
         pthread_mutex_lock(&shop.mutex)
+        if job.kind == JobKind.COMMIT and not job.error:
+            count_group(&shop.figures, job.buffer.messages, job.buffer.size)
+        if job.sync_nanoseconds:
+            count_sync(&shop.figures, job.sync_nanoseconds)
         if patient:
             shop.patient_running -= 1
             if shop.patient != NULL and shop.idle:

@@ -15,7 +15,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.segments.files cimport may_pass
 from headrace.engine.store.reports cimport call_all
 from headrace.engine.segments.segment cimport ABSENT, place_of

@@ -21,6 +21,7 @@ cdef struct Buffer:
     Part *parts
     uint32_t part_count
     uint32_t part_capacity
+    uint64_t messages              # how many are in it
     uint64_t last_seq              # committed_seq when all of it is written
 
 @cython.final

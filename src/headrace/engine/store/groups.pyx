@@ -111,7 +111,7 @@ cdef const char *find_in(const Buffer *buffer, const Segment *segment, uint32_t 
 
 
 cdef void clear_buffer(Buffer *buffer) noexcept:
-    buffer.size = 0
+    buffer.size = buffer.messages = 0
     buffer.part_count = 0
     if buffer.capacity > KEPT_BUFFER:
         free(buffer.data)

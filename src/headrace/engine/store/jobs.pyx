@@ -1,190 +1,78 @@
 """The work of the committer's threads: plain C without the GIL, on nothing but what the job points to.
 
-COMMIT   writes the buffer of one log, then syncs. If anything cannot be written, all of the group is taken back: files
-         are cut to where it began and new ones removed. A failed sync is another matter: nobody can know what is on the
-         disk after it, so nothing is tried again.
+COMMIT   writes and syncs a group: see commit.pyx.
 SYNC     syncs a file that was written some time ago (only with a sync_interval).
 ROLLBACK re-reads the log after a failed COMMIT: see rollback.pyx.
 INDEX    writes the index file of a sealed segment.
-REWRITE  rewrites a sealed segment without its dead messages: under a temporary name, synced, renamed over the old
-         one, and the directory synced. Killed anywhere in between, there is the old file or the new one. Once it is
-         renamed, the new file is the segment, whatever the sync of the directory says. But until that is synced the old
-         one may be back after a power failure, so what else it takes (REMOVED records elsewhere) must not go.
+REWRITE  rewrites a sealed segment without its dead messages: see compaction.pyx.
 UNLINK   removes the files of dead segments, oldest first.
 COMPRESS rewrites a sealed segment in compressed form: see packer.pyx.
-ERASE    overwrites the texts of removed messages.
-
-A segment in which a live record is damaged is never rewritten: its bytes may become readable again.
+ERASE    overwrites the texts of removed messages (in a compressed segment: packer.pyx).
 """
 
-from libc.errno cimport EBADMSG, ENOENT, ENOMEM, errno
-from libc.stdint cimport uint32_t, uint64_t
-from libc.stdio cimport rename
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset
-from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open
-from posix.unistd cimport close, fsync, unlink
+from libc.errno cimport ENOENT, ENOMEM, errno
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport free
+from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
+from posix.unistd cimport close, unlink
 
+from headrace.engine.segments.files cimport PATH_SIZE, segment_path, sync_data, sync_directory, write_all
+from headrace.engine.segments.index_file cimport index_segment
+from headrace.engine.segments.record cimport RecordHead, new_erased, prepare_crc32c
+from headrace.engine.store.commit cimport commit_group, sync_timed
 from headrace.engine.store.committer cimport (
     COMMIT, COMPRESS, ERASE, INDEX, REWRITE, ROLLBACK, STAGE_NONE, STAGE_SYNC, STAGE_WRITE, SYNC, UNLINK, Erasure, JobOwner,
+    fail,
 )
-from headrace.engine.segments.contents cimport Contents, free_contents, scan
-from headrace.engine.segments.files cimport (
-    PATH_SIZE, fallocate, open_directory, random_salt, read_all, segment_path, sync_data, sync_directory, truncate_file,
-    write_all,
-)
-from headrace.engine.store.groups cimport Buffer, Part
-from headrace.engine.segments.index_file cimport write_index
+from headrace.engine.store.compaction cimport rewrite_segment
 from headrace.engine.store.packer cimport compress_segment, erase_packed
-from headrace.engine.segments.packing cimport Stretch, load_blocks
-from headrace.engine.segments.record cimport (
-    HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, is_intact, is_well_formed, new_erased, prepare_crc32c,
-    seal_record, write_control,
-)
-from headrace.engine.segments.segment cimport (
-    SEGMENT_HEAD, Segment, SegmentHead, add_message, add_range, free_segment, new_segment, write_segment_head,
-)
 
 prepare_crc32c()
-
-cdef uint64_t FIRST_ALLOCATION = 256 * 1024
-cdef uint64_t LARGEST_ALLOCATION = 8 * 1024 * 1024
-cdef size_t OUTPUT = 1024 * 1024
-cdef uint32_t RANGES_PER_RECORD = 65536
 
 
 cdef void perform(Job *job) noexcept nogil:
     job.error = 0
     job.stage = STAGE_NONE
+    job.sync_nanoseconds = 0
     job.damaged = job.directory_unsynced = False
     if job.kind == COMMIT:
-        _commit(job)
+        commit_group(job)
     elif job.kind == SYNC:
-        _fail(job, STAGE_SYNC, sync_data(job.fd))
+        fail(job, STAGE_SYNC, sync_timed(job, job.fd))
     elif job.kind == ROLLBACK:
         with gil:
             (<JobOwner> job.owner).work(job)
     elif job.kind == INDEX:
-        _fail(job, STAGE_WRITE, _index(job.directory, job.segment, &job.damaged))
+        fail(job, STAGE_WRITE, index_segment(job.directory, job.segment, &job.damaged))
     elif job.kind == REWRITE:
-        _fail(job, STAGE_WRITE, _rewrite(job))
+        fail(job, STAGE_WRITE, rewrite_segment(job))
     elif job.kind == UNLINK:
-        _fail(job, STAGE_WRITE, _unlink(job))
+        fail(job, STAGE_WRITE, unlink_segments(job))
     elif job.kind == COMPRESS:
-        _fail(job, STAGE_WRITE, compress_segment(job))
+        fail(job, STAGE_WRITE, compress_segment(job))
     elif job.kind == ERASE:
         if job.segment.packing == NULL:
-            _erase(job)
+            erase_plain(job)
         else:
-            _fail(job, STAGE_WRITE, erase_packed(job))
-
-
-cdef bint _fail(Job *job, int stage, int error) noexcept nogil:
-    if error:
-        job.error = error
-        job.stage = STAGE_WRITE if stage == STAGE_WRITE else STAGE_SYNC
-    return error != 0
-
-
-# -- commit -------------------------------------------------------------------------------------------------------------
-
-cdef void _commit(Job *job) noexcept nogil:
-    cdef Buffer *buffer = job.buffer
-    cdef Part *part
-    cdef uint32_t k, done = 0
-    cdef int directory = -1
-    for k in range(buffer.part_count):
-        part = &buffer.parts[k]
-        # Opened before the file is made: without a descriptor for it nothing is written, which is no failed sync.
-        if part.create and directory < 0:
-            directory = open_directory(job.directory)
-            if directory < 0:
-                _fail(job, STAGE_WRITE, errno)
-                break
-        done = k + 1
-        if _fail(job, STAGE_WRITE, _write_part(job, part, buffer.data + part.start)):
-            break
-        if (job.sync or part.seal) and _fail(job, STAGE_SYNC, sync_data(part.segment.fd)):
-            break
-    if directory >= 0:
-        if not job.error and fsync(directory) < 0:
-            _fail(job, STAGE_SYNC, errno)
-        close(directory)
-    if job.error:
-        while done:
-            done -= 1
-            _undo_part(job, &buffer.parts[done])
-
-
-cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
-    cdef char path[PATH_SIZE]
-    cdef Segment *segment = part.segment
-    cdef uint64_t end = part.offset + part.length
-    cdef int error
-    if part.create:
-        segment_path(path, job.directory, segment.number, b"log")
-        segment.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
-        if segment.fd < 0:
-            return errno
-    if end > segment.allocated and not part.seal:
-        _allocate(segment, end)
-    error = write_all(segment.fd, data, part.length, part.offset)
-    if error:
-        return error
-    if part.seal:
-        # The space behind the last record is released. The sync of this part covers it.
-        error = truncate_file(segment.fd, end)
-        segment.allocated = end
-    return error
-
-
-cdef void _allocate(Segment *segment, uint64_t end) noexcept nogil:
-    """Take space ahead, so that most appends do not change the size of the file: their sync is a third cheaper."""
-    cdef uint64_t wanted = 2 * segment.allocated
-    if wanted < FIRST_ALLOCATION:
-        wanted = FIRST_ALLOCATION
-    if wanted > segment.allocated + LARGEST_ALLOCATION:
-        wanted = segment.allocated + LARGEST_ALLOCATION
-    if wanted > segment.limit:
-        wanted = segment.limit
-    if wanted < end:
-        wanted = end
-    # What cannot be had ahead may still be there for what is needed now: the write itself tells.
-    if fallocate(segment.fd, 0, 0, wanted) < 0:
-        wanted = end
-    segment.allocated = wanted
-
-
-cdef void _undo_part(Job *job, Part *part) noexcept nogil:
-    cdef char path[PATH_SIZE]
-    cdef Segment *segment = part.segment
-    if part.create:
-        if segment.fd >= 0:
-            close(segment.fd)
-            segment.fd = -1
-        segment_path(path, job.directory, segment.number, b"log")
-        unlink(path)
-    elif truncate_file(segment.fd, part.offset):
-        job.stage = STAGE_SYNC     # what is behind the last good record is not known: as bad as a failed sync
-    segment.allocated = part.offset
+            fail(job, STAGE_WRITE, erase_packed(job))
 
 
 # -- erase --------------------------------------------------------------------------------------------------------------
 
-cdef void _erase(Job *job) noexcept nogil:
+cdef void erase_plain(Job *job) noexcept nogil:
     """Overwrite records with ERASED ones of the same length that are otherwise empty."""
     cdef char path[PATH_SIZE]
     cdef uint32_t k
     cdef int fd
     segment_path(path, job.directory, job.segment.number, b"log")
     fd = open(path, O_RDWR | O_CLOEXEC)
-    if _fail(job, STAGE_WRITE, errno if fd < 0 else 0):
+    if fail(job, STAGE_WRITE, errno if fd < 0 else 0):
         return
     for k in range(job.erasure_count):
-        if _fail(job, STAGE_WRITE, _overwrite(fd, &job.erasures[k])):
+        if fail(job, STAGE_WRITE, _overwrite(fd, &job.erasures[k])):
             break
     if not job.error:
-        _fail(job, STAGE_SYNC, sync_data(fd))
+        fail(job, STAGE_SYNC, sync_data(fd))
     close(fd)
 
 
@@ -198,214 +86,9 @@ cdef int _overwrite(int fd, const Erasure *erasure) noexcept nogil:
     return error
 
 
-# -- index --------------------------------------------------------------------------------------------------------------
-
-cdef int _index(const char *directory, const Segment *segment, bint *damaged) noexcept nogil:
-    cdef char path[PATH_SIZE]
-    cdef Contents contents
-    cdef int fd, error
-    segment_path(path, directory, segment.number, b"log")
-    fd = open(path, O_RDONLY | O_CLOEXEC)
-    if fd < 0:
-        return errno
-    error = scan(fd, segment.packing, segment.base_seq, segment.salt, &contents)
-    close(fd)
-    if error:
-        return error
-    # A damaged segment gets no index: it is to be found damaged again when it is opened the next time.
-    if contents.end == contents.file_size and contents.damages == 0:
-        error = write_index(directory, segment.number, &contents)
-    else:
-        damaged[0] = True
-    free_contents(&contents)
-    return error
-
-
-# -- rewrite ------------------------------------------------------------------------------------------------------------
-
-cdef struct Output:
-    int fd
-    char *data
-    size_t size
-    size_t capacity
-    uint64_t offset                # of data in the file
-
-
-cdef int _flush(Output *output) noexcept nogil:
-    cdef int error = write_all(output.fd, output.data, output.size, output.offset)
-    output.offset += output.size
-    output.size = 0
-    return error
-
-
-cdef int _reserve(Output *output, size_t length) noexcept nogil:
-    """Room for a record in the output's buffer."""
-    cdef int error = 0
-    cdef void *grown
-    if output.size + length > output.capacity:
-        error = _flush(output)
-        if length > output.capacity:
-            grown = realloc(output.data, length)
-            if grown == NULL:
-                return ENOMEM
-            output.data = <char *> grown
-            output.capacity = length
-    return error
-
-
-cdef int _rewrite(Job *job) noexcept nogil:
-    cdef char temporary[PATH_SIZE]
-    cdef char path[PATH_SIZE]
-    cdef Output output
-    cdef Segment *fresh = new_segment(job.segment.number, job.segment.base_seq)
-    cdef bint damaged = False
-    cdef int source = -1, error = 0
-    job.replacement = NULL
-    memset(&output, 0, sizeof(Output))
-    output.fd = -1
-    output.capacity = OUTPUT
-    output.data = <char *> malloc(OUTPUT)
-    if fresh == NULL or output.data == NULL:
-        free_segment(fresh)
-        free(output.data)
-        return ENOMEM
-    segment_path(path, job.directory, job.segment.number, b"log")
-    segment_path(temporary, job.directory, job.segment.number, b"log.tmp")
-    if job.directory_first:
-        error = sync_directory(job.directory)
-    if not error:
-        source = open(path, O_RDONLY | O_CLOEXEC)
-        error = errno if source < 0 else 0
-    if not error:
-        output.fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
-        error = errno if output.fd < 0 else 0
-    if not error:
-        error = _write_survivors(job, source, fresh, &output)
-    if not error:
-        error = sync_data(output.fd)
-    if not error and rename(temporary, path) < 0:
-        error = errno
-    if source >= 0:
-        close(source)
-    free(output.data)
-    if error:
-        if output.fd >= 0:
-            close(output.fd)
-            unlink(temporary)
-        free_segment(fresh)
-        return error
-    # The name is that of the new file now.
-    job.directory_unsynced = sync_directory(job.directory) != 0
-    fresh.fd = output.fd
-    fresh.size = fresh.written = fresh.allocated = output.offset
-    fresh.sealed = True
-    job.replacement = fresh
-    if _index(job.directory, fresh, &damaged) == 0:
-        fresh.indexed = True
-    return 0
-
-
-cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) noexcept nogil:
-    cdef SegmentHead head
-    cdef RecordHead *record
-    cdef Stretch stretch           # of a compressed source
-    cdef uint32_t k, pairs
-    cdef uint64_t offset
-    cdef int error
-    memset(&stretch, 0, sizeof(Stretch))
-    fresh.salt = random_salt()
-    fresh.first_time = job.segment.first_time
-    # Sparse from the beginning: what is not kept has no place.
-    fresh.deltas = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
-    fresh.offsets = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
-    if fresh.deltas == NULL or fresh.offsets == NULL:
-        return ENOMEM
-    fresh.capacity = job.survivor_count + 1
-    head.number = fresh.number
-    head.base_seq = fresh.base_seq
-    head.first_seq = job.first_seq
-    head.last_time = job.last_time
-    head.salt = fresh.salt
-    head.plain_size = 0
-    write_segment_head(output.data, &head)
-    output.size = SEGMENT_HEAD
-    k = 0
-    while k < job.range_count:
-        pairs = job.range_count - k if job.range_count - k < RANGES_PER_RECORD else RANGES_PER_RECORD
-        error = _reserve(output, control_length(pairs))
-        if error:
-            return error
-        record = <RecordHead *> (output.data + output.size)
-        write_control(record, REMOVED, 0, 0, job.ranges + 2 * k, pairs, fresh.salt)
-        output.size += record.length
-        k += pairs
-    for k in range(job.range_count):
-        if add_range(&fresh.removals, job.ranges[2 * k], job.ranges[2 * k + 1]) < 0:
-            return ENOMEM
-    for k in range(job.survivor_count):
-        offset = output.offset + output.size
-        error = _copy_record(source, job.segment, job.survivors[2 * k], job.survivors[2 * k + 1], fresh.salt, &stretch,
-                             output)
-        if error < 0:
-            # Never carry bad bytes on under a good checksum, and never drop them: the segment stays as it is.
-            job.damaged = True
-            error = EBADMSG
-        if not error:
-            record = <RecordHead *> (output.data + (offset - output.offset))
-            if add_message(fresh, job.survivors[2 * k], <uint32_t> offset, record.length) < 0:
-                error = ENOMEM
-        if error:
-            free(stretch.data)
-            return error
-    free(stretch.data)
-    return _flush(output)
-
-
-cdef int _read(int source, const Segment *old, char *data, size_t length, uint64_t offset, Stretch *stretch,
-               size_t *got) noexcept nogil:
-    """Bytes of a segment, compressed or not."""
-    cdef int error
-    if old.packing == NULL:
-        return read_all(source, data, length, offset, got)
-    got[0] = 0
-    if not (stretch.start <= offset and offset + length <= stretch.start + stretch.size):
-        error = load_blocks(source, old.packing, offset, length, True, stretch)
-        if error:
-            return error
-    if stretch.size and offset + length <= stretch.start + stretch.size:
-        memcpy(data, stretch.data + (offset - stretch.start), length)
-        got[0] = length
-    return 0
-
-
-cdef int _copy_record(int source, const Segment *old, uint64_t seq, uint64_t offset, uint32_t salt,
-                      Stretch *stretch, Output *output) noexcept nogil:
-    """Append one message of the old file to the new one. -1: it is damaged."""
-    cdef RecordHead head
-    cdef RecordHead *record
-    cdef size_t got
-    cdef int error = _read(source, old, <char *> &head, HEAD_SIZE, offset, stretch, &got)
-    if error:
-        return error
-    if got < HEAD_SIZE or not is_well_formed(&head, old.size - offset) or head.kind != MESSAGE or head.seq != seq:
-        return -1
-    error = _reserve(output, head.length)
-    if error:
-        return error
-    record = <RecordHead *> (output.data + output.size)
-    error = _read(source, old, <char *> record, head.length, offset, stretch, &got)
-    if error:
-        return error
-    if got < head.length or record.length != head.length or not is_intact(record, old.salt):
-        return -1
-    seal_record(record, salt)
-    output.size += record.length
-    return 0
-
-
 # -- unlink -------------------------------------------------------------------------------------------------------------
 
-cdef int _unlink(Job *job) noexcept nogil:
+cdef int unlink_segments(Job *job) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef uint32_t k
     cdef int error

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, final
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.readings import Stored
 from headrace.engine.store.store import Watcher

@@ -7,8 +7,8 @@ parts, which the package's docstring (__init__.py) draws, together with who owns
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cimport headrace.engine.store.readings as readings
-from headrace.engine.core.filters cimport Filter
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.filters cimport Filter
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.store.committer cimport Committer
 from headrace.engine.store.erasing cimport Erasures
 from headrace.engine.segments.record cimport HEAD_SIZE, LARGEST_SEQ, SKIP

@@ -9,7 +9,7 @@ The writer, the chores and the rollback do not know each other's jobs. Which of 
 is done.
 """
 
-from headrace.engine.core.system cimport monotonic
+from headrace.engine.basics.system cimport monotonic
 from headrace.engine.store.chores cimport CONTINUE, SYNC_FAILED, compact_memory
 from headrace.engine.store.committer cimport COMMIT, ROLLBACK, STAGE_SYNC, SYNC
 from headrace.engine.store.erasing cimport Erasures

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from headrace.engine.core.filters cimport Filter
+from headrace.engine.basics.filters cimport Filter
 from headrace.engine.store.store cimport Store
 from headrace.engine.segments.windows cimport Window
 

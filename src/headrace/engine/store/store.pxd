@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.core.filters cimport Filter
+from headrace.engine.basics.filters cimport Filter
 from headrace.engine.store.groups cimport Groups
 from headrace.engine.store.reports cimport Reports
 from headrace.engine.segments.segment cimport Packing, Segment

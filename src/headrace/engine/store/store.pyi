@@ -1,4 +1,4 @@
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 
 class Watcher:
     next_seq: int

@@ -13,7 +13,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.core.hashing cimport hash_of
+from headrace.engine.basics.hashing cimport hash_of
 
 import os
 

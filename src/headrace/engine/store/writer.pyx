@@ -22,7 +22,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from headrace.engine.core.system cimport monotonic, wall_clock
+from headrace.engine.basics.system cimport monotonic, wall_clock
 from headrace.engine.store.committer cimport COMMIT, SYNC, hand_over
 from headrace.engine.segments.files cimport fallocate, may_pass, random_salt
 from headrace.engine.store.groups cimport Buffer, Part
@@ -100,6 +100,7 @@ cdef class Writer:
         if self.store.count == 0:
             self.store.first_seq = seq
         self.store.count += 1
+        self.groups.pending.messages += 1
         self.store.byte_count += self.store.size_of(subject_length, header_length, size - header_length)
         self.store.last_seq = seq
         self.store.last_time = head.time

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.engine.store.log import Log

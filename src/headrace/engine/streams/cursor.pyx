@@ -13,8 +13,8 @@ from cpython.mem cimport PyMem_Free
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from headrace.engine.core.decimals cimport write_decimal
-from headrace.engine.core.filters cimport Filter
+from headrace.engine.basics.decimals cimport write_decimal
+from headrace.engine.basics.filters cimport Filter
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link, backlog_length

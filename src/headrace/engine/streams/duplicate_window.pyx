@@ -8,8 +8,8 @@ has to be read, which is done in parts, or all at once when the first id is aske
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memchr, memcmp
 
-from headrace.engine.core.filters cimport Filter
-from headrace.engine.core.system cimport wall_clock
+from headrace.engine.basics.filters cimport Filter
+from headrace.engine.basics.system cimport wall_clock
 from headrace.engine.segments.windows cimport Record, Window
 from headrace.engine.store.log cimport Log
 from headrace.engine.streams.message_ids cimport MessageIds, Remembered

@@ -1,4 +1,4 @@
-"""Says what is wrong with a text that is no JSON, and where, in the words that nats-server answers with; and how much
+"""Says what is wrong with a text that is not JSON, and where, in the words that nats-server answers with; and how much
 work it would be to decode.
 
 Compiled, because anybody may send a request as long as a message may be: every byte is read once, and to explain half a

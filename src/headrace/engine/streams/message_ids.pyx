@@ -20,7 +20,7 @@ Likewise, a call frees only a few of the ids that are too old. The others are no
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from headrace.engine.core.hashing cimport hash_of
+from headrace.engine.basics.hashing cimport hash_of
 
 import os
 

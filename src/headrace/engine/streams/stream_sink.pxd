@@ -3,7 +3,6 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.core.congestion cimport Congestion
-from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow
@@ -28,7 +27,6 @@ cdef class Answers:
 
 
 cdef class StreamSink(Sink):
-    cdef Deliveries deliveries
     cdef Congestion congestion
     cdef readonly Log log
     cdef readonly object stream

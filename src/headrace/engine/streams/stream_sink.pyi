@@ -1,4 +1,4 @@
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
@@ -9,6 +9,8 @@ from headrace.engine.streams.duplicate_window import DuplicateWindow
 class Stream(Protocol):
     def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """Decide about a message that the C path does not take. Append and answer at once; do not publish."""
+    def on_traced(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, trace: Any) -> None:
+        """The same for a message of which a trace is made."""
     def on_no_memory(self, reply: bytes) -> None:
         """There was no memory to take a message. Answer at once; do not publish."""
     def on_store_failure(self, reply: bytes, failure: str) -> None:

@@ -17,15 +17,14 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.core.congestion cimport Congestion
-from headrace.engine.core.decimals cimport write_decimal
-from headrace.engine.core.deliveries cimport Deliveries
+from headrace.engine.basics.decimals cimport write_decimal
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.sinks cimport Sink
-from headrace.engine.core.system cimport wall_clock
+from headrace.engine.basics.system cimport wall_clock
 from headrace.engine.core.trie cimport Subscription
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow, trim
 
@@ -103,7 +102,7 @@ cdef class StreamSink(Sink):
     """See stream_sink.pyi for what a stream sets and what it is asked."""
 
     def __init__(self, Hub hub, Interest interest, Log log not None, stream):
-        self.deliveries = hub.deliveries
+        self.imports = True            # a stream stores what its account imports
         self.congestion = hub.congestion
         self.log = log
         self.stream = stream
@@ -123,6 +122,14 @@ cdef class StreamSink(Sink):
         except MemoryError:            # it was not stored; its publisher gets an error, and stays connected
             self.stream.on_no_memory(message.reply[:message.reply_length])
             return self.note()
+
+    cdef bint receive_traced(self, Link publisher, Subscription subscription, Message *message, object trace) except -1:
+        """Python decides about it, and tells the trace."""
+        cdef Py_ssize_t header = message.header_length
+        self.stream.on_traced(message.subject[:message.subject_length], message.reply[:message.reply_length],
+                              message.payload[:header], message.payload[header:message.size], trace)
+        self._received()
+        return True
 
     cdef int _store(self, Message *message) except -1:
         cdef const char *value = NULL

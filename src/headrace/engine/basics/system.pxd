@@ -36,8 +36,13 @@ cdef extern from "sys/uio.h" nogil:
     Py_ssize_t readv(int fd, const iovec *iov, int iovcnt)
     Py_ssize_t writev(int fd, const iovec *iov, int iovcnt)
 
+cdef extern from "sys/socket.h" nogil:
+    enum: SHUT_RD
+    int shutdown(int fd, int how)
+
 cdef extern from "unistd.h" nogil:
     Py_ssize_t read(int fd, void *buf, size_t count)
+    Py_ssize_t write(int fd, const void *buf, size_t count)
     int close(int fd)
 
 

@@ -17,6 +17,7 @@ cdef class Filter:
     cdef bint accepts(self, const char *subject, uint32_t length) noexcept
 
 
+cdef bint has_no_empty_token(const char *subject, uint32_t length) noexcept
 cdef bint is_literal(const char *pattern, Py_ssize_t length) noexcept
 cdef bint matches_pattern(const char *pattern, Py_ssize_t pattern_length,
                           const char *subject, Py_ssize_t subject_length) noexcept nogil

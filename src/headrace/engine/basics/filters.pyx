@@ -93,3 +93,14 @@ cdef bint matches_pattern(const char *pattern, Py_ssize_t pattern_length,
             return p_token == p_end and s_token == s_end
         p = p_token + 1
         s = s_token + 1
+
+
+cdef bint has_no_empty_token(const char *subject, uint32_t length) noexcept:
+    """A subject with an empty token reaches nobody, and no rule matches it."""
+    cdef uint32_t k
+    if length == 0 or subject[0] == c'.' or subject[length - 1] == c'.':
+        return False
+    for k in range(1, length):
+        if subject[k] == c'.' and subject[k - 1] == c'.':
+            return False
+    return True

@@ -6,13 +6,15 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 cdef inline int64_t parse_decimal(const char *text, Py_ssize_t length, Py_ssize_t most) noexcept nogil:
     """The number that the text is; -1 if it is none, has more than `most` digits (at most 19) or 63 bits."""
     cdef uint64_t number = 0
+    cdef unsigned char digit
     cdef Py_ssize_t at
     if not 0 < length <= most:
         return -1
     for at in range(length):
-        if not c'0' <= text[at] <= c'9':
+        digit = <unsigned char> (text[at] - c'0')
+        if digit > 9:
             return -1
-        number = number * 10 + <uint64_t> (text[at] - c'0')
+        number = number * 10 + digit
     return <int64_t> number if number <= <uint64_t> INT64_MAX else -1
 
 

@@ -1,0 +1,26 @@
+from typing import final
+
+from headrace.engine.store.log import Log
+
+MAGIC: bytes
+
+def encode_document(name: bytes, time: int, body: bytes) -> bytes: ...
+
+@final
+class Extract:
+    count: int
+    def __init__(self, log: Log, last: int) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def file(self) -> str | None: ...
+    def next(self, room: int, looks: int) -> bytes: ...
+
+@final
+class ArchiveReader:
+    is_complete: bool
+    last_seq: int
+    count: int
+    def feed(self, data: bytes) -> None: ...
+    def document(self, most: int) -> tuple[bytes, bytes] | None: ...
+    def store(self, log: Log, most_bytes: int, most: int) -> bool: ...

@@ -1,0 +1,96 @@
+"""Long messages to receivers with sids of their own: each gets its heads and everybody's bodies, in order.
+
+Whatever the sockets accept, and whatever comes in between: these are compared byte for byte.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.core.harness import Bench, Peer, bench, message
+
+SIZES = [0, 1, 380, 399, 400, 401, 1000, 5000, 65_536]  # together less than publishers wait for
+MORE_THAN_PIECES = 300
+MORE_THAN_THE_ARENA = 1200
+
+
+def frame(subject: bytes, sid: int, payload: bytes) -> bytes:
+    return b"MSG %b %d %d\r\n%b\r\n" % (subject, sid, len(payload), payload)
+
+
+def subscribers(made: Bench, sids: list[int], buffer_bytes: int = 0) -> list[Peer]:
+    found = []
+    for sid in sids:
+        peer = made.connect(buffer_bytes=buffer_bytes)
+        peer.send(b"SUB a %d\r\n" % sid)
+        found.append(peer)
+    return found
+
+
+@settings(max_examples=60)
+@given(
+    sids=st.lists(st.sampled_from([1, 2, 33, 444]), min_size=2, max_size=6),
+    sizes=st.lists(st.sampled_from(SIZES), max_size=12),
+    buffer_bytes=st.sampled_from([0, 2048, 20_000]),
+    pings=st.sets(st.integers(0, 11)),
+)
+def test_receivers_get_their_heads_and_the_same_bodies(
+    sids: list[int], sizes: list[int], buffer_bytes: int, pings: set[int]
+) -> None:
+    """Some of them send a PING in between, whose answer must not be inside of anything."""
+    with bench() as made:
+        receivers = subscribers(made, sids, buffer_bytes)
+        publisher = made.connect()
+        expected = [b""] * len(sids)
+        got = [b""] * len(sids)
+        for number, size in enumerate(sizes):
+            payload = bytes([65 + number]) * size
+            publisher.send(message(b"a", payload))
+            expected = [had + frame(b"a", sid, payload) for had, sid in zip(expected, sids, strict=True)]
+            if number in pings:
+                receivers[0].send(b"PING\r\n")
+                expected[0] += b"PONG\r\n"
+            if number % 3 == 0:
+                got = [had + peer.receive() for had, peer in zip(got, receivers, strict=True)]
+        # Publishers wait for the slowest of them, so it takes turns.
+        while any(more := [peer.receive_all() for peer in receivers]):
+            got = [had + new for had, new in zip(got, more, strict=True)]
+        assert got == expected
+
+
+def test_more_than_a_receiver_can_note_and_the_arena_can_hold() -> None:
+    with bench() as made:
+        receivers = subscribers(made, [1, 22, 333])
+        publisher = made.connect()
+        for count, size in ((MORE_THAN_PIECES, 400), (MORE_THAN_THE_ARENA, 1000), (5, 500_000)):
+            payloads = [b"%06d" % number + b"." * size for number in range(count)]
+            publisher.send(b"".join(message(b"a", payload) for payload in payloads))
+            for peer, sid in zip(receivers, (1, 22, 333), strict=True):
+                assert peer.receive_all() == b"".join(frame(b"a", sid, payload) for payload in payloads)
+
+
+def test_a_receiver_that_reads_nothing_gets_everything_later() -> None:
+    with bench() as made:
+        slow, fast = subscribers(made, [1, 2], buffer_bytes=4096)
+        publisher = made.connect()
+        payloads = [b"%03d" % number + b"." * 900 for number in range(200)]
+        received = b""
+        for payload in payloads:
+            publisher.send(message(b"a", payload))
+            received += fast.receive()
+        assert received + fast.receive_all() == b"".join(frame(b"a", 2, payload) for payload in payloads)
+        assert slow.receive_all() == b"".join(frame(b"a", 1, payload) for payload in payloads)
+        assert slow.link.pending_bytes == fast.link.pending_bytes == 0
+
+
+def test_a_receiver_that_leaves_in_the_middle_disturbs_nobody() -> None:
+    with bench() as made:
+        leaving, staying = subscribers(made, [1, 2])
+        publisher = made.connect()
+        payloads = [b"%03d" % number + b"." * 900 for number in range(MORE_THAN_PIECES)]
+        publisher.send_some(b"".join(message(b"a", payload) for payload in payloads[:100]))
+        leaving.socket.close()
+        made.settle()
+        publisher.send(b"".join(message(b"a", payload) for payload in payloads[100:]))
+        assert staying.receive_all() == b"".join(frame(b"a", 2, payload) for payload in payloads)
