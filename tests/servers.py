@@ -33,6 +33,8 @@ POLL_SECONDS = 0.01
 
 _LISTENING = re.compile(r"Listening for client connections on (?:\[?[^\s\]]+\]?):(\d+)")
 
+_LISTENING_WEBSOCKET = re.compile(r"Listening for websocket clients on wss?://(?:\[?[^\s\]]+\]?):(\d+)")
+
 
 @dataclass(frozen=True)
 class Server:
@@ -43,6 +45,12 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     log_file: Path
+
+    @property
+    def websocket_port(self) -> int:
+        found = _LISTENING_WEBSOCKET.search(self.log())
+        assert found, "its configuration has no websocket block"
+        return int(found.group(1))
 
     def log(self) -> str:
         return self.log_file.read_text(errors="replace")

@@ -15,6 +15,11 @@ class HeadraceError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def explained(self) -> str:
+        """With the hint, for where there is one line for both."""
+        return f"{self} ({self.hint})" if self.hint else str(self)
+
 
 class ProtocolError(HeadraceError):
     """The peer's fault. Its error text, and whether its connection is closed, is in broker/violations.py."""

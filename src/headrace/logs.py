@@ -179,10 +179,9 @@ class Logger:
             self._ready.notify_all()
 
     def _format(self, label: str, text: str) -> bytes:
-        if not text.isprintable():
-            text = _CONTROL.sub(lambda match: repr(match.group())[1:-1], text)
         stamp = self._stamp.now() if self._stamp is not None else ""
-        return f"{self._prefix}{stamp}{self._labels[label]}{text}\n".encode("utf-8", "backslashreplace")
+        line = f"{self._prefix}{stamp}{self._labels[label]}{one_line(text)}\n"
+        return line.encode("utf-8", "backslashreplace")
 
     # The writer's side
 
@@ -279,6 +278,11 @@ class Logger:
 
 Log = Logger
 """The name under which programs have imported it so far; a `log` elsewhere in the package holds messages."""
+
+
+def one_line(text: str) -> str:
+    """With control characters escaped."""
+    return text if text.isprintable() else _CONTROL.sub(lambda match: repr(match.group())[1:-1], text)
 
 
 class _Stamp:

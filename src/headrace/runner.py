@@ -15,6 +15,7 @@ from headrace.engine.core import last_resort
 from headrace.errors import HeadraceError
 from headrace.logs import Logger
 from headrace.server import Server
+from headrace.service_manager import ServiceManager
 
 STOP_SECONDS = 25
 """From SIGTERM to the end of the process, whatever it is doing. Kubernetes kills after 30 s."""
@@ -41,13 +42,16 @@ def run_server(
         try:
             await server.start()
         except HeadraceError as error:
-            logger.fatal(f"{error}{f' ({error.hint})' if error.hint else ''}")
+            logger.fatal(error.explained)
             return 1
         last_resort.watch(STOP_SECONDS, (signal.SIGTERM, signal.SIGINT))
         if on_ready:
             on_ready(server)
+        server.service_manager = manager = ServiceManager.of_environment()
+        manager.ready(f"Listening for client connections on {server.address}")
         await server.told_to_stop()
         last_resort.start()
+        manager.stopping()
         await server.serve()
         return 0
 
@@ -55,7 +59,7 @@ def run_server(
     # Imported modules stay for good: keep the garbage collector from scanning them again and again.
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve())
 
 
@@ -66,7 +70,8 @@ def describe_bug(context: dict[str, Any]) -> str:
     return f"{context['message']}: {text}"
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """None: asyncio's own."""
     try:
         import uvloop
     except ImportError:

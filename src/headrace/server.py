@@ -24,11 +24,16 @@ from headrace.config.reload import ReloadPlan, plan_reload
 from headrace.config.storage import StorageDirectory, with_limits
 from headrace.errors import HeadraceError, UsageError
 from headrace.logs import Logger, LogSettings
+from headrace.monitor.endpoint import new_context
 from headrace.monitor.formats import format_bytes
 from headrace.monitor.monitor import Monitor
+from headrace.monitor.system.events import SystemEvents
+from headrace.monitor.system.requests import SystemRequests
 from headrace.process_files import Ports, ProcessFiles
+from headrace.service_manager import SILENT
 
 if TYPE_CHECKING:
+    from headrace.http_in.server import HttpIn
     from headrace.streams.jetstream import JetStream
 
 
@@ -39,8 +44,12 @@ class Server:
         self.options = options
         self.logger = logger
         self.broker = Broker(options, logger)
+        self.events = SystemEvents(self.broker)
         self.monitor: Monitor | None = None
+        self.requests: SystemRequests | None = None
         self.jetstream: JetStream | None = None
+        self.http_in: HttpIn | None = None
+        self.service_manager = SILENT
         self._storage: StorageDirectory | None = None
         self._files = ProcessFiles()
         self._reread = reread
@@ -67,12 +76,21 @@ class Server:
         # clear.
         self.broker.reserve_address()
         try:
-            if options.http_port:
+            if options.monitor_port:
                 self.monitor = Monitor(self.broker)
                 await self.monitor.start()
+            self.requests = SystemRequests(
+                self.monitor.context if self.monitor else new_context(self.broker),
+                reload=self.reload,
+                publish_statsz=self.events.publish_statsz,
+            )
             if options.jetstream:
                 await self._start_jetstream()
             self.broker.start()
+            self.events.start()
+            self.requests.start()
+            if options.http_in.port:
+                await self._start_http_in()
             self._files.write_pid(options.pid_file)
             self._write_ports()
         except BaseException:
@@ -93,6 +111,9 @@ class Server:
         self._storage = StorageDirectory(self.options.jetstream_directory)
         try:
             await self._storage.open()
+            if self.broker.operator_mode:
+                self.broker.start_operator_mode()
+                self.broker.operator_mode.meet_accounts_of(self.options.jetstream_directory)
             options = with_limits(self.options)
             for line in describe_jetstream(options):
                 logger.info(line)
@@ -100,9 +121,18 @@ class Server:
             self.jetstream.start()
         except HeadraceError as error:
             raise UsageError(f"Can't start JetStream: {error}", hint=error.hint) from error
+        self.events.jetstream = self.jetstream
         if self.monitor:
             self.monitor.show_jetstream(self.jetstream)
+        if self.requests:
+            self.requests.show_jetstream(self.jetstream)
         logger.info(f"Took {format_duration(time.monotonic() - started)} to start JetStream")
+
+    async def _start_http_in(self) -> None:
+        from headrace.http_in.server import HttpIn  # the same
+
+        self.http_in = HttpIn(self.broker, self.jetstream)
+        await self.http_in.start()
 
     async def told_to_stop(self) -> None:
         """Return when the server is about to stop."""
@@ -125,30 +155,56 @@ class Server:
             self.logger.info("Entering lame duck mode, stop accepting new clients")
             self._lame_duck = asyncio.get_running_loop().create_task(self._drain())
 
-    def reload(self) -> None:
-        """Read the configuration again. One that is wrong, or needs a restart, changes nothing."""
+    def reload(self) -> HeadraceError | None:
+        """Read the configuration again. One that is wrong, or needs a restart, changes nothing: the error."""
+        with self.service_manager.reloading():
+            return self._reload()
+
+    def _reload(self) -> HeadraceError | None:
         try:
             if self._reread is None or not self.options.config_path:
                 raise UsageError("can only reload config when a file is provided using -c or --config")
             plan = plan_reload(self._running_options(), self._reread())
+            if plan.auth_changed:
+                self.broker.check_doorkeeper(plan.options)
             if plan.logging_changed:
                 self.logger.configure(log_settings(plan.options))
         except HeadraceError as error:
-            self.logger.error(f"Failed to reload server configuration: {error}")
-            return
+            self.logger.error(f"Failed to reload server configuration: {error.explained}")
+            return error
         for name in sorted(plan.changed):
             self.logger.info(f"Reloaded: {name}")
         self.options = plan.options
         self.broker.reload(
             plan.options, auth_changed=plan.auth_changed, info_changed=plan.info_changed or plan.auth_changed
         )
+        if self.monitor and plan.options.https_port and plan.options.tls:
+            self.monitor.load_certificates(plan.options.tls)
+        if self.http_in and plan.options.http_in.tls:
+            self.http_in.load_certificates(plan.options.http_in.tls)
+        if self.jetstream and plan.auth_changed:
+            self.jetstream.update(self.broker.accounts)
+        if self.monitor and plan.auth_changed:
+            self.monitor.update()
+        if self.requests and plan.auth_changed:
+            self.requests.update()
         self._reload_files(plan)
         self.logger.info(f"Reloaded server configuration ({plan.options.config_digest})")
+        return None
 
     def _running_options(self) -> Options:
         """The options with the actual ports, which a reload may not change."""
-        http_port = self.monitor.port if self.monitor else self.options.http_port
-        return msgspec.structs.replace(self.options, port=self.broker.port, http_port=http_port)
+        options = msgspec.structs.replace(self.options, port=self.broker.port)
+        if self.monitor:
+            name = "https_port" if options.https_port else "http_port"
+            options = msgspec.structs.replace(options, **{name: self.monitor.port})
+        if self.broker.websocket:
+            websocket = msgspec.structs.replace(options.websocket, port=self.broker.websocket.port)
+            options = msgspec.structs.replace(options, websocket=websocket)
+        if self.http_in:
+            http_in = msgspec.structs.replace(options.http_in, port=self.http_in.port)
+            options = msgspec.structs.replace(options, http_in=http_in)
+        return options
 
     async def _drain(self) -> None:
         await self.broker.drain()
@@ -157,6 +213,11 @@ class Server:
     async def _stop_rooms(self) -> None:
         if self._lame_duck:
             self._lame_duck.cancel()
+        if self.http_in:
+            await self.http_in.stop()
+        self.events.stop()
+        if self.requests:
+            await self.requests.stop()
         if self.jetstream:
             self.logger.info("Initiating JetStream Shutdown...")
             await self.jetstream.stop()
@@ -181,14 +242,18 @@ class Server:
         ):
             loop.add_signal_handler(number, self._on_signal, name, action)
 
-    def _on_signal(self, name: str, action: Callable[[], None]) -> None:
+    def _on_signal(self, name: str, action: Callable[[], object]) -> None:
         self.logger.info(f'Trapped "{name}" signal')
         action()
 
     def _write_ports(self) -> None:
-        ports: Ports = {"nats": [f"nats://{self.address}"]}
+        ports: Ports = {"nats": [f"{'tls' if self.options.tls else 'nats'}://{self.address}"]}
         if self.monitor:
-            ports["monitoring"] = [f"http://{self.monitor.address}"]
+            ports["monitoring"] = [f"{self.monitor.scheme}://{self.monitor.address}"]
+        if self.broker.websocket:
+            ports["websocket"] = [self.broker.websocket.address]
+        if self.http_in:
+            ports["http_in"] = [self.http_in.url]
         try:
             self._files.write_ports(self.options.ports_file_dir, ports)
         except OSError as error:

@@ -17,7 +17,9 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from headrace.accounts.authentication import matches
+from headrace.accounts.authentication import Authenticator, Credentials, matches
+from headrace.config.identity import User
+from headrace.config.options import Options
 from tests.adversity.watch import Bystander, memory
 from tests.servers import Server, running_server
 
@@ -108,17 +110,43 @@ def stops_at_the_first_difference(secret: str, given: str) -> bool:
     return all(left == right for left, right in zip(secret, given, strict=True))
 
 
-def test_how_much_of_a_password_is_right_does_not_show_in_the_time() -> None:
+def assert_the_time_shows_nothing(compares: int) -> None:
     """Noise can make two equal things look different once, a leak does so every time."""
     # The test can tell: a comparison that stops early is found out with far fewer tries.
     assert difference(stops_at_the_first_difference, 200) < 0.01
     values = []
     for _ in range(ROUNDS):
-        values.append(difference(matches, COMPARES // ROUNDS))
+        values.append(difference(matches, compares))
         if values[-1] > 0.01:
             break
-    print(f"{COMPARES // ROUNDS * len(values)} compares of 4 KB: p = {', '.join(f'{p:.3f}' for p in values)}")
+    print(f"{compares * len(values)} compares of 4 KB: p = {', '.join(f'{p:.3f}' for p in values)}")
     assert max(values) > 0.01
+
+
+def test_how_much_of_a_password_is_right_does_not_show_in_the_time() -> None:
+    assert_the_time_shows_nothing(COMPARES // ROUNDS)
+
+
+@pytest.mark.long
+def test_how_much_of_a_password_is_right_does_not_show_in_a_hundred_thousand_compares() -> None:
+    assert_the_time_shows_nothing(COMPARES)
+
+
+def cpu_seconds(authenticator: Authenticator, user: str) -> float:
+    """What a refusal costs, in time of this thread: others do not count."""
+    began = time.thread_time()
+    assert authenticator.check(Credentials(user, "wrong")) is None
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("others", ["right", hashed(9)], ids=["one hash", "only hashes"])
+def test_whether_a_user_exists_does_not_show_in_the_time(others: str) -> None:
+    """A hash takes milliseconds to compare: who is refused at once does not exist, or has another kind."""
+    users = (User("hashed", hashed(9)), User("other", others), User("empty"))
+    authenticator = Authenticator(Options(users=users))
+    costs = {user: cpu_seconds(authenticator, user) for user in ("hashed", "other", "empty", "unknown", "")}
+    print(", ".join(f"{user or 'nameless'} {seconds * 1000:.1f} ms" for user, seconds in costs.items()))
+    assert min(costs.values()) > max(costs.values()) / 3
 
 
 CANARY = "c4nary"

@@ -15,8 +15,8 @@ NUMBERS = (
     "0", "1", "-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
     "18446744073709551615", "99999999999999999999999999", "1e9", "0x10", "", "x", "%00", "1;2",
 )  # fmt: skip
-PATHS = ("/varz", "/connz", "/subsz", "/jsz", "/healthz", "/", "/routez", "/accountz", "/nothing")
-NUMBER_PARAMETERS = ("offset", "limit", "cid", "subs", "sort", "state", "ack", "streams")
+PATHS = ("/varz", "/connz", "/subsz", "/jsz", "/healthz", "/metrics", "/", "/routez", "/accountz", "/nothing")
+NUMBER_PARAMETERS = ("offset", "limit", "cid", "subs", "sort", "state", "ack", "streams", "consumers")
 CANARY = "c4nary"
 CONFIG = f'authorization {{ user: me, password: "{CANARY}" }}\nhttp: 127.0.0.1:-1\n'
 HELLO = b'CONNECT {"verbose":false,"headers":true,"user":"me","pass":"%b"}\r\nPING\r\n' % CANARY.encode()

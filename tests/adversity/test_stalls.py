@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(ARE_AT_WORK, reason="code with sanitizers takes 
 
 MESSAGES = 20_000
 MOST_SECONDS = 0.010
+MOST_SCRAPE_SECONDS = 0.050
 MILLION = 1_000_000
 LONGER = {
     "deleted-most": 20,  # an answer of 6 MB is copied to where it waits for its socket
@@ -82,6 +83,28 @@ def test_no_turn_is_long(name: str, server: tuple[Meter, Ports]) -> None:
             break
     print(f"{name}: {seconds * 1000:.1f} ms of CPU in the longest turn")
     assert seconds < MOST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("metrics", MOST_SCRAPE_SECONDS),
+        ("metrics-consumers", 2 * MOST_SCRAPE_SECONDS),
+    ],  # measured: 9 and 27 ms
+)
+def test_a_scrape_with_a_thousand_streams_takes_little_of_the_loop(
+    name: str, most: float, server: tuple[Meter, Ports]
+) -> None:
+    """Each turn is short, and so are all of them together."""
+    longest, total = float("inf"), float("inf")
+    for _ in range(RUNS):
+        longest = min(longest, longest_turn(name, *server))
+        total = min(total, server[0].total_seconds())
+        if longest < MOST_SECONDS and total < most:
+            break
+    print(f"{name}: {total * 1000:.1f} ms of CPU, {longest * 1000:.1f} ms in the longest turn")
+    assert longest < MOST_SECONDS
+    assert total < most
 
 
 @pytest.mark.long

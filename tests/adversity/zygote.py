@@ -113,9 +113,11 @@ def main(segment_bytes: int) -> None:
     import headrace.cli.nats_server  # everything, before the first fork
     from headrace.engine.store.log import Log
     from headrace.streams import stream
+    from headrace.streams.backup import staging
 
     assert headrace.cli.nats_server
-    stream.Log = partial(Log, segment_bytes=segment_bytes)  # type: ignore[misc,assignment]
+    for module in (stream, staging):
+        module.Log = partial(Log, segment_bytes=segment_bytes)  # type: ignore[attr-defined]
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "wait" in request:

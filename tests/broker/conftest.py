@@ -20,6 +20,7 @@ from tests.frames import Frame, read_frames
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 20.0
+OWN_SUBSCRIPTIONS = 1  # of the server, in each account
 QUIET = {"verbose": False, "pedantic": False, "headers": True}
 
 

@@ -10,7 +10,8 @@ import pytest
 from nats.aio.client import Client
 
 from headrace.accounts.authentication import ANONYMOUS, Authenticator, Credentials, Identity, matches
-from headrace.config.options import Options, User
+from headrace.config.identity import User
+from headrace.config.options import Options
 from tests.broker.conftest import HOST, Start
 
 VIOLATION = b"-ERR 'Authorization Violation'\r\n"

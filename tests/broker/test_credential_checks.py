@@ -11,9 +11,9 @@ import bcrypt
 import msgspec
 import pytest
 
-from headrace.accounts.authentication import Credentials, Identity
-from headrace.broker import credential_checks
-from headrace.broker.credential_checks import WORKERS, Check, CredentialChecks
+from headrace.accounts.authentication import Identity
+from headrace.broker.admission import credential_checks
+from headrace.broker.admission.credential_checks import WORKERS, Check, CredentialChecks
 from tests.broker.conftest import PATIENCE_SECONDS, Running, Start
 
 VIOLATION = b"-ERR 'Authorization Violation'\r\n"
@@ -135,7 +135,7 @@ async def test_a_bug_in_a_comparison_is_a_violation_and_leaves_a_traceback(
 ) -> None:
     running = start(**hashed(b"secret"))
 
-    def broken(_: Credentials) -> Identity | None:
+    def broken(*_: object) -> Identity | None:
         raise ZeroDivisionError("by accident")
 
     monkeypatch.setattr(running.broker.authenticator, "check", broken)

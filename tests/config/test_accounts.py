@@ -1,13 +1,12 @@
-"""The `accounts` directive: one account, and nothing that would have to keep two apart."""
+"""The `accounts` directive: accounts, their users and their limits."""
 
 from pathlib import Path
 
 import pytest
 
 from headrace.config import ConfigFileError, Options, User, check_options, load_file, plan_reload
-from headrace.config.accounts import ACCOUNT_JETSTREAM
-from headrace.config.options import AccountLimits
-from headrace.config.unsupported import UNSUPPORTED_ACCOUNT, UNSUPPORTED_USER
+from headrace.config.accounts.limits import ACCOUNT_JETSTREAM
+from headrace.config.identity import AccountLimits, AccountOptions, ClientLimits, TraceOptions
 from headrace.errors import ConfigError
 
 USERS = "users: [{user: foo}, {user: bar, password: secret}]"
@@ -18,35 +17,51 @@ def load(directory: Path, text: str) -> Options:
     return load_file(str(directory / "test.conf")).options
 
 
-def load_jetstream(directory: Path, text: str) -> Options:
-    return load(directory, f"accounts {{ A {{ {USERS}\n jetstream: {text} }} }}")
+def load_account(directory: Path, text: str) -> AccountOptions:
+    return load(directory, text).accounts[0]
+
+
+def load_jetstream(directory: Path, text: str) -> AccountLimits | None:
+    return load_account(directory, f"accounts {{ A {{ {USERS}\n jetstream: {text} }} }}").jetstream
 
 
 def test_the_global_account_has_no_limits() -> None:
-    options = Options()
-    assert (options.account, options.account_jetstream, options.account_limits) == (
-        "$G",
-        True,
-        AccountLimits(),
-    )
+    everybody, system = Options().all_accounts
+    assert (everybody.name, everybody.jetstream) == ("$G", AccountLimits())
+    assert (system.name, system.jetstream) == ("$SYS", None)
 
 
-def test_the_users_of_the_account_become_those_of_the_server(tmp_path: Path) -> None:
-    options = load(tmp_path, f"no_auth_user: foo\naccounts {{ A {{ {USERS} }} }}")
+def test_the_global_account_has_no_streams_next_to_others(tmp_path: Path) -> None:
+    options = load(tmp_path, "accounts { A { jetstream: enabled }, B {} }")
+    assert [(account.name, account.jetstream) for account in options.all_accounts] == [
+        ("$G", None),
+        ("A", AccountLimits()),
+        ("B", None),
+        ("$SYS", None),
+    ]
+
+
+def test_the_users_of_accounts_become_those_of_the_server(tmp_path: Path) -> None:
+    text = f"no_auth_user: foo\naccounts {{ A {{ {USERS} }}, B {{ users: [{{user: b}}] }} }}"
+    options = load(tmp_path, text + "\nauthorization { users: [{user: c}] }")
     check_options(options)
-    assert options.account == "A"
-    assert options.users == (User("foo"), User("bar", "secret"))
+    assert options.users is not None
+    assert [(user.user, user.account) for user in options.users] == [
+        ("foo", "A"),
+        ("bar", "A"),
+        ("b", "B"),
+        ("c", "$G"),
+    ]
     assert options.auth_required
 
 
 def test_all_limits_of_an_account(tmp_path: Path) -> None:
-    options = load_jetstream(
+    limits = load_jetstream(
         tmp_path,
         "{max_mem: 64MB, max_file: 32MB, max_streams: 10, max_consumers: 20, max_ack_pending: 100, "
         "memory_max_stream_bytes: 2048, store_max_stream_bytes: 4096, max_stream_bytes: true}",
     )
-    assert options.account_jetstream
-    assert options.account_limits == AccountLimits(
+    assert limits == AccountLimits(
         max_memory=64 << 20,
         max_storage=32 << 20,
         max_streams=10,
@@ -58,11 +73,15 @@ def test_all_limits_of_an_account(tmp_path: Path) -> None:
     )
 
 
+def test_the_limits_of_its_clients(tmp_path: Path) -> None:
+    text = "limits: {max_conn: 1, MAX_SUBS: 2, max_payload: 3, max_leafs: 4294967295}"
+    assert load_account(tmp_path, f"accounts {{ A {{ {text} }} }}").limits == ClientLimits(1, 2, 3, -1)
+
+
 @pytest.mark.parametrize("name", [name for name in ACCOUNT_JETSTREAM if name != "cluster_traffic"])
 def test_every_name_of_a_limit_sets_one(name: str, tmp_path: Path) -> None:
     value = "true" if "max_bytes" in name or name == "max_stream_bytes" else "7"
-    options = load_jetstream(tmp_path, f"{{{name.upper()}: {value}}}")
-    assert options.account_limits != AccountLimits()
+    assert load_jetstream(tmp_path, f"{{{name.upper()}: {value}}}") != AccountLimits()
 
 
 @pytest.mark.parametrize(
@@ -78,22 +97,39 @@ def test_every_name_of_a_limit_sets_one(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_streams_can_be_switched_on_for_the_account(text: str, enabled: bool, tmp_path: Path) -> None:
-    assert load_jetstream(tmp_path, text).account_jetstream is enabled
+    assert (load_jetstream(tmp_path, text) is not None) is enabled
 
 
 def test_an_account_that_does_not_ask_for_streams_has_none(tmp_path: Path) -> None:
-    assert load(tmp_path, f"accounts {{ A {{ {USERS} }} }}").account_jetstream is False
+    assert load_account(tmp_path, f"accounts {{ A {{ {USERS} }} }}").jetstream is None
 
 
-@pytest.mark.parametrize("text", ["accounts {}", "accounts { $SYS {} }", "accounts { $SYS { users: [] } }"])
-def test_without_an_account_everybody_is_in_the_global_one(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["accounts {}", "accounts []", "accounts {A {}}", "accounts: [A, B]"])
+def test_without_users_everybody_is_in_the_global_account(text: str, tmp_path: Path) -> None:
     options = load(tmp_path, text)
-    assert (options.account, options.users, options.account_jetstream) == ("$G", None, True)
+    assert options.users is None
+    assert not options.auth_required
 
 
-def test_the_system_account_may_be_named_as_well(tmp_path: Path) -> None:
-    text = f'system_account: "$SYS"\naccounts {{ $SYS {{}}, A {{ {USERS} }} }}'
-    assert load(tmp_path, text).account == "A"
+@pytest.mark.parametrize(
+    ("text", "anonymous"),
+    [
+        ("accounts { $SYS { users: [{user: s, password: t}] } }", True),
+        ("accounts { $SYS {} }", True),
+        ("system_account: S\naccounts { S { users: [{user: s, password: t}] } }", True),
+        ("system_account: S\naccounts { S { users: [{user: s, password: t}] }, A {} }", False),
+        ("accounts { S { users: [{user: s, password: t}] } }", False),
+        ("accounts { $SYS { users: [{user: s}] } }\nauthorization {timeout: 5}", False),
+        ("accounts { $SYS { users: [{user: s}] } }\nno_auth_user: s", False),
+    ],
+)
+def test_users_of_the_system_account_alone_keep_nobody_out(
+    text: str, anonymous: bool, tmp_path: Path
+) -> None:
+    options = load(tmp_path, text)
+    check_options(options)
+    assert options.has_system_account_only is anonymous
+    assert options.auth_required
 
 
 @pytest.mark.parametrize(
@@ -107,49 +143,85 @@ def test_the_system_account_may_be_named_as_well(tmp_path: Path) -> None:
 )
 def test_an_authorization_block_may_set_the_timeout(text: str, tmp_path: Path) -> None:
     options = load(tmp_path, text)
-    assert (options.users, options.auth_timeout, options.account) == ((User("a"),), 5.0, "A")
+    assert (options.users, options.auth_timeout) == ((User("a", account="A"),), 5.0)
 
 
-REFUSED = [
-    "accounts {A {users: [{user: a}]}, B {users: [{user: b}]}}",
-    "accounts {A {users: [{user: a}]}, B {}}",
-    "accounts {A {}}",
-    "accounts {A {jetstream: enabled}}",
-    "accounts {A {users: [{user: a}]}, $SYS {users: [{user: s}]}}",
-    "accounts {$SYS {exports: []}}",
-    *(f"accounts {{A {{users: [{{user: a}}], {name}: {{}}}}}}" for name in UNSUPPORTED_ACCOUNT),
-    *(f"accounts {{A {{users: [{{user: a, {name}: x}}]}}}}" for name in UNSUPPORTED_USER),
-    "accounts {A {users: [{user: a}]}}\nauthorization {users: [{user: b}]}",
-    "authorization {users: [{user: b}]}\naccounts {A {users: [{user: a}]}}",
-]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("traces", TraceOptions("traces")),
+        ('"traces.$x"', TraceOptions("traces.$x")),
+        ("{dest: traces}", TraceOptions("traces")),
+        ("{dest: traces, sampling: 5}", TraceOptions("traces", 5)),
+        ('{sampling: "25%", dest: traces}', TraceOptions("traces", 25)),
+        ('{sampling: "7", dest: traces}', TraceOptions("traces", 7)),
+        ("{}", TraceOptions()),
+    ],
+)
+@pytest.mark.parametrize("name", ["msg_trace", "trace_dest", "MSG_TRACE"])
+def test_where_traces_of_messages_go(name: str, text: str, expected: TraceOptions, tmp_path: Path) -> None:
+    options = load(tmp_path, f"accounts {{A {{users: [{{user: a}}], {name}: {text}}}}}")
+    assert options.accounts[0].trace == expected
 
 
-@pytest.mark.parametrize("text", REFUSED)
-def test_what_needs_several_accounts_is_refused_with_one_line(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigFileError, match=r"does not support .* yet") as caught:
-        load(tmp_path, text)
-    assert len(caught.value.problems) == 1
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("5", 'Expected account message trace "msg_trace" to be a string or a map/struct'),
+        ('"a.*"', 'Trace destination "a.*" is not valid'),
+        ('""', 'Trace destination "" is not valid'),
+        ("{dest: 5}", 'Field "dest" should be a string'),
+        ("{dest: a..b}", 'Trace destination "a..b" is not valid'),
+        ("{dest: a, sampling: 0}", "Trace destination sampling value 0 is invalid, needs to be [1..100]"),
+        ("{dest: a, sampling: 101}", "Trace destination sampling value 101 is invalid"),
+        ('{dest: a, sampling: "-5%"}', "Trace destination sampling value -5 is invalid"),
+        ('{dest: a, sampling: "half"}', 'Invalid trace destination sampling value "half"'),
+        ("{dest: a, sampling: true}", 'Trace destination sampling field "sampling" should be an integer'),
+        ("{dest: a, other: 1}", 'Unknown field "other" parsing account message trace map/struct "msg_trace"'),
+    ],
+)
+def test_a_wrong_place_for_traces(text: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigFileError) as caught:
+        load(tmp_path, f"accounts {{A {{users: [{{user: a}}], msg_trace: {text}}}}}")
+    assert error in str(caught.value)
 
 
-def test_a_second_account_is_refused_with_a_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="accounts: this version of Headrace supports one account"):
-        load(tmp_path, REFUSED[0])
-
-
-@pytest.mark.parametrize("given", [{"username": "x", "password": "y"}, {"token": "x"}])
-def test_a_user_or_token_from_the_command_line_is_refused_with_an_account(given: dict[str, str]) -> None:
-    check_options(Options(account="A", users=(User("a"),)))
-    with pytest.raises(ConfigError, match="supports one account"):
-        check_options(Options(account="A", users=(User("a"),), **given))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (Options(system_account="S"), "error resolving system account: account missing"),
+        (Options(system_account="$SYS"), "error resolving system account: account missing"),
+        (
+            Options(
+                system_account="A", jetstream=True, accounts=(AccountOptions("A", jetstream=AccountLimits()),)
+            ),
+            "Not allowed to enable JetStream on the system account",
+        ),
+    ],
+)
+def test_a_system_account_must_exist_and_has_no_streams(options: Options, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_options(options)
 
 
 WRONG = {
     "accounts: x": "Expected a map of accounts with their users",
-    "accounts: [A]": "Expected a map of accounts with their users",
+    "accounts: [A, A]": "Duplicate Account Entry: A",
+    "accounts: ['$G']": '"\\$G" is a Reserved Account',
+    "accounts {A {limits: 5}}": "Expected account limits to be a map/struct",
+    "accounts {A {limits: {x: 5}}}": 'Unknown field "x" parsing account limits',
+    "accounts {A {nkey: x}}": 'Not a valid public nkey for an account: "x"',
+    "accounts {A {users: [{user: a}]}, B {users: [{user: a}]}}": 'Duplicate user "a" detected',
+    "accounts {A {users: [{user: a}]}}\nauthorization {users: [{user: a}]}": 'Duplicate user "a"',
+    "authorization {users: [{user: a}]}\naccounts {A {users: [{user: a}]}}": 'Duplicate user "a"',
+    "system_account: 5": "system account name must be a string",
+    "accounts {B {imports: [{stream: {account: A, subject: x}, prefix: p, to: q}]}}": (
+        "Stream import can not have a .prefix. and a .to. property"
+    ),
     "accounts {A: x}": "Expected map entries for accounts",
     "accounts {$G {users: [{user: a}]}}": '"\\$G" is a Reserved Account',
-    'accounts {"../x" {users: [{user: a}]}}': "can not be the name of an account",
-    'accounts {".." {users: [{user: a}]}}': "can not be the name of an account",
+    'accounts {"../x" {jetstream: enabled}}': "can not be the name of an account",
+    'accounts {".." {jetstream: enabled}}': "can not be the name of an account",
     "accounts {A {users: a}}": "Expected users field to be an array",
     "accounts {A {users: [{user: a}, {user: a}]}}": 'Duplicate user "a" detected',
     "accounts {A {users: [{user: a}], nosuch: 1}}": 'unknown field "nosuch"',
@@ -174,10 +246,12 @@ def test_a_mistake_is_reported_where_it_is(text: str, tmp_path: Path) -> None:
     assert caught.value.problems[0].line
 
 
-def test_users_of_the_account_can_be_reloaded_but_not_the_account(tmp_path: Path) -> None:
+def test_users_of_an_account_can_be_reloaded(tmp_path: Path) -> None:
     one = load(tmp_path, "accounts {A {users: [{user: a}]}}")
-    two = load(tmp_path, "accounts {A {users: [{user: b}]}}")
-    assert plan_reload(one, two).auth_changed
-    other = load(tmp_path, "accounts {B {users: [{user: a}]}}")
-    with pytest.raises(ConfigError, match="config reload not supported for account: old=A, new=B"):
-        plan_reload(one, other)
+    assert plan_reload(one, load(tmp_path, "accounts {A {users: [{user: b}]}}")).auth_changed
+
+
+def test_a_share_of_traces_that_go_nowhere_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "test.conf").write_text("accounts {A {users: [{user: a}], msg_trace: {sampling: 5}}}")
+    loaded = load_file(str(tmp_path / "test.conf"))
+    assert "Trace destination sampling ignored since no destination was set" in str(loaded.warnings)

@@ -122,6 +122,20 @@ jetstream {max_concurrent_io: 16, extension_hint: no_extend, info_queue_limit: 3
 jetstream {limits {max_ack_pending: 5, max_ha_assets: 6, max_request_batch: 7, duplicate_window: "1m"}}
 jetstream {limits {default_max_consumers: 5, batch {max_msgs: 5, max_inflight_total: 6, timeout: "1s"}}}
 jetstream {domain: "a.b"}
+websocket {}
+ws {port: -1}
+websocket {port: 8080, no_tls: true}
+websocket {listen: "127.0.0.1:8080", no_tls: true, same_origin: true, compress: true}
+websocket {host: localhost, port: 8080, advertise: "a:1", compression: false, handshake_timeout: 5}
+websocket {net: localhost, port: 8080, handshake_timeout: "2s", ping_interval: "30s"}
+websocket {origin: "http://a"}
+websocket {allowed_origins: ["http://a", "https://b:1"]}
+websocket {authorization {user: a, password: b, timeout: 1.5}}
+websocket {authentication {token: t, timeout: "1s"}}
+websocket {no_auth_user: x, jwt_cookie: j, user_cookie: u, pass_cookie: p, token_cookie: t}
+websocket {headers {X-A: b, "Strict-Transport-Security": "max-age=1"}}
+websocket {PORT: 8080}
+websocket {X: 8080, port: $X}
 syslog: false
 prof_port: 0
 proxy_protocol: false
@@ -131,6 +145,25 @@ port: 4222\nport: 4223
 """
 
 INVALID = r"""
+websocket: true
+websocket: []
+websocket {foo: 1}
+websocket {port: "a"}
+websocket {listen: "a"}
+websocket {listen: []}
+websocket {no_tls: 1}
+websocket {origins: 5}
+websocket {origins: [5]}
+websocket {handshake_timeout: "x"}
+websocket {handshake_timeout: true}
+websocket {ping_interval: 5}
+websocket {ping_interval: "x"}
+websocket {headers: 5}
+websocket {headers {a: 5}}
+websocket {authorization {users: []}}
+websocket {authorization: 5}
+websocket {authorization {user: 5}}
+websocket {jwt_cookie: 5}
 {"port": : "invalid syntax"}
 port
 port:\n4222
@@ -322,6 +355,11 @@ SAME_TEXT = [
     'listen: "foo"',
     "max_sub_tokens: 256",
     "authorization {timeout: 61}",
+    "websocket {\n  foo: 1\n}",
+    'websocket {listen: "foo"}',
+    "websocket {handshake_timeout: x}",
+    "websocket {ping_interval: 5}",
+    "websocket {authorization {users: []}}",
     "",
 ]
 
@@ -340,6 +378,30 @@ CONTRADICTIONS = [
     "no_auth_user: x",
     "no_auth_user: x\nauthorization {users: [{user: a, password: b}]}",
     "lame_duck_duration: 30s\nlame_duck_grace_period: 30s",
+    "websocket {port: -1}",
+    *(
+        f"websocket {{port: -1, no_tls: true, {more}"
+        for more in (
+            'origins: "foo"}',
+            'origins: ""}',
+            'origins: "ftp://a"}',
+            'origins: "/a"}',
+            'origins: "http:"}',
+            'origins: "http://a:x"}',
+            'origins: "http://a:1:2"}',
+            'origins: "http://a b"}',
+            'origins: ["http://a", "null"]}',
+            "no_auth_user: x}",
+            "no_auth_user: x}\nauthorization {users: [{user: a}]}",
+            "authorization {user: x}}\nauthorization {users: [{user: a}]}",
+            "authorization {token: x}}\nauthorization {users: [{user: a}]}",
+            "jwt_cookie: j}",
+            "headers {Host: a}}",
+            "headers {content-length: a}}",
+            "headers {Nats-No-Masking: a}}",
+            "headers {Sec-WebSocket-Protocol: a}}",
+        )
+    ),
 ]
 
 

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.config.accounts import ACCOUNT_JETSTREAM
+from headrace.config.accounts.limits import ACCOUNT_JETSTREAM
 from headrace.config.directives import DIRECTIVES
 from headrace.config.flags import FLAGS
+from headrace.config.http_in import FIELDS as HTTP_IN_FIELDS
 from headrace.config.jetstream import BATCH_LIMITS, FIELDS, LIMITS
 from headrace.config.reload import RELOADABLE_OPTIONS
 from headrace.config.unsupported import (
-    UNSUPPORTED_ACCOUNT,
-    UNSUPPORTED_AUTHORIZATION,
     UNSUPPORTED_FLAGS,
-    UNSUPPORTED_USER,
 )
+from headrace.config.websocket import FIELDS as WEBSOCKET_FIELDS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 WORDS = set(re.findall(r"`([^`\n]+)`", TEXT))
@@ -31,13 +30,12 @@ def test_every_flag_is_documented(name: str) -> None:
     "name",
     [
         *DIRECTIVES,
-        *UNSUPPORTED_AUTHORIZATION,
-        *UNSUPPORTED_USER,
-        *UNSUPPORTED_ACCOUNT,
         *ACCOUNT_JETSTREAM,
         *FIELDS,
         *LIMITS,
         *BATCH_LIMITS,
+        *WEBSOCKET_FIELDS,
+        *HTTP_IN_FIELDS,
     ],
 )
 def test_every_directive_is_documented(name: str) -> None:
@@ -55,12 +53,17 @@ def test_no_other_directive_is_in_the_tables() -> None:
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", TEXT, re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     assert documented
-    assert documented <= set(DIRECTIVES) | set(FIELDS)
+    assert documented <= set(DIRECTIVES) | set(FIELDS) | set(WEBSOCKET_FIELDS) | set(HTTP_IN_FIELDS)
 
 
 # Options whose directive has another name, or that are parts of the authorization block.
-DIRECTIVE_OF = {"tags": "server_tags", "metadata": "server_metadata"} | dict.fromkeys(
-    ("username", "password", "token", "users", "auth_timeout"), "authorization"
+DIRECTIVE_OF = {
+    "tags": "server_tags",
+    "metadata": "server_metadata",
+    "trust": "resolver_preload",
+} | dict.fromkeys(
+    ("username", "password", "token", "users", "auth_timeout", "has_authorization", "callout", "python_hook"),
+    "authorization",
 )
 
 

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from headrace.config import Options, User, plan_reload
+from headrace.config.http_in import HttpInOptions
+from headrace.config.operators.trust import TrustOptions
 from headrace.config.reload import IGNORED_OPTIONS, RELOADABLE_OPTIONS, RESTART_OPTIONS
+from headrace.config.websocket import WebSocketOptions
 from headrace.errors import ConfigError
 
 OTHER: dict[type, Any] = {
@@ -15,6 +18,9 @@ OTHER: dict[type, Any] = {
     bool: None,
     tuple: ("x",),
     dict: {"x": "y"},
+    WebSocketOptions: WebSocketOptions(port=8080),
+    HttpInOptions: HttpInOptions(port=8080),
+    TrustOptions: TrustOptions(preload={"A": "x"}),
 }
 
 
@@ -54,6 +60,23 @@ def test_the_storage_directory_stays_while_streams_are_in_it() -> None:
 def test_any_free_port_keeps_the_port_that_was_chosen() -> None:
     plan = plan_reload(Options(port=40000, http_port=40001), Options(port=-1, http_port=-1))
     assert (plan.options.port, plan.options.http_port, plan.changed) == (40000, 40001, set())
+
+
+def test_any_free_websocket_port_keeps_the_port_that_was_chosen() -> None:
+    old, new = (Options(websocket=WebSocketOptions(port=port, no_tls=True)) for port in (40002, -1))
+    assert plan_reload(old, new).changed == set()
+
+
+def test_any_free_port_for_http_keeps_the_port_that_was_chosen() -> None:
+    old, new = (Options(http_in=HttpInOptions(port=port)) for port in (40003, -1))
+    assert plan_reload(old, new).options == old
+
+
+def test_a_refused_change_of_websocket_shows_no_secret() -> None:
+    old = Options(websocket=WebSocketOptions(port=8080, username="derek", password="s3cr3t", token="t0k3n"))
+    with pytest.raises(ConfigError) as raised:
+        plan_reload(old, Options())
+    assert not {"derek", "s3cr3t", "t0k3n"} & set(str(raised.value).replace("'", " ").split())
 
 
 def test_no_auth_user_may_go_together_with_its_user() -> None:

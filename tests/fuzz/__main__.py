@@ -28,7 +28,15 @@ ROOT = HERE.parents[1]
 ENGINE = BUILT / "engine"
 CORPUS = HERE / "corpus"
 NAMES = tuple(sorted(file.stem for file in (HERE / "targets").glob("[a-z]*.py")))
-LONGEST = {"protocol": 900, "client": 900, "segments": 3000, "configuration": 800, "requests": 800}
+LONGEST = {
+    "protocol": 900,
+    "websocket": 900,
+    "client": 900,
+    "segments": 3000,
+    "archives": 900,
+    "configuration": 800,
+    "requests": 800,
+}
 PURE_PYTHON = ("configuration", "requests")  # faster where nobody watches compiled code
 MOST_SECONDS = 20  # for one input, which takes less than a millisecond; the machine may be busy
 MOST_MEGABYTES = 512  # a hundred are usual: ten million inputs may not leak 40 bytes each
@@ -137,7 +145,7 @@ def run(name: str, runs: int, seed: int, *, plain: bool, keep: bool) -> Result:
 
 def show(name: str, file: str, *, plain: bool) -> int:
     """One input again."""
-    drive = [sys.executable, "-m", "tests.fuzz.drive", name, file]
+    drive = [sys.executable, "-m", "tests.fuzz.drive", name, f"-timeout={MOST_SECONDS}", file]
     return subprocess.run(drive, env=environment(plain=plain), cwd=ROOT, check=False).returncode
 
 

@@ -3,7 +3,8 @@
 A message keeps its subject, reply, headers and payload. JSON payloads are compared as values, each key on a
 line of its own, so that a difference names the field. In them, and in acknowledgement subjects and headers,
 times, durations since some time, ids of servers, clients and advisories, and names that the server made up
-become placeholders. A name is made up if it occurs nowhere in what the session sends.
+become placeholders. A name is made up if it occurs nowhere in what the session sends. An archive is shown as
+what is in it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,23 @@ import re
 from typing import Any
 
 from tests.interop.normalise import split_frames
+from tests.streams.backup.archives import entries, expand
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 TIMES = frozenset(
-    {"created", "ts", "first_ts", "last_ts", "pinned_ts", "time", "timestamp", "last_active", "start", "stop"}
+    {
+        "created",
+        "ts",
+        "first_ts",
+        "last_ts",
+        "pinned_ts",
+        "time",
+        "timestamp",
+        "last_active",
+        "start",
+        "stop",
+        "end",
+    }
 )
 # Since when something has been idle, or how long something will last. -1 is "never".
 DURATIONS = frozenset({"active", "pause_remaining", "rtt", "ack_time"})
@@ -28,6 +42,9 @@ UNORDERED = frozenset({"sources"})  # nats-server keeps them in a map
 WRAPPED = frozenset({"request", "response"})  # JSON within a string of JSON
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+_SNAPSHOT = re.compile(rb"\$JS\.SNAPSHOT\.(ACK|RESTORE)\.([^.\s]+)\.\w+")
+_RESTORE_SUBJECT = re.compile(rb'"deliver_subject": ?"(\$JS\.SNAPSHOT\.RESTORE\.[^"]+)"')
+_ARCHIVE = b"\xff\x06\x00\x00"
 _ACK = re.compile(rb"\$JS\.ACK\.([^.\s]+)\.([^.\s]+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)\.(\d+)")
 # An empty reply leaves two spaces: nats-server answers a few requests that way.
 _MESSAGE = re.compile(rb"MSG (\S+) (\S+) (?:(\S+) | )?(\d+)\r\n")
@@ -71,7 +88,7 @@ class StreamsNormaliser:
             shown = [stream, self._name(consumer.decode()).encode(), deliveries, stream_seq, consumer_seq]
             return b".".join([b"$JS.ACK", *shown, b"<time>", pending])
 
-        subject = _ACK.sub(hide, subject)
+        subject = _SNAPSHOT.sub(rb"$JS.SNAPSHOT.\1.\2.<id>", _ACK.sub(hide, subject))
         if subject.startswith(b"$JS.EVENT."):
             tokens = subject.split(b".")
             return b".".join(token if self._is_known(token) else b"<generated>" for token in tokens)
@@ -81,6 +98,11 @@ class StreamsNormaliser:
         return token in self._sent or token.isupper() or not token.isalnum()
 
     def _payload(self, payload: bytes) -> bytes:
+        if payload.startswith(_ARCHIVE):
+            shown = [
+                (name, seq, head, self._payload(body)) for name, seq, head, body in entries(expand(payload))
+            ]
+            return b"".join(b"%b %d %b\n%b\n" % one for one in shown)
         if not payload.startswith((b"{", b"[")):
             return payload
         try:
@@ -105,12 +127,22 @@ class StreamsNormaliser:
             return self._value(key, json.loads(value))
         if key == "hdrs" and isinstance(value, str):
             return _hide_headers(base64.b64decode(value)).decode(errors="replace")
+        if key == "Timestamp":  # of a delivery, in an archive
+            return "<time>"
+        if key == "deliver_subject" and isinstance(value, str):
+            return self._subject(value.encode()).decode()
         if key in NAMES and isinstance(value, str):
             return self._name(value)
         return value
 
     def _name(self, name: str) -> str:
         return name if name.encode() in self._sent else "<generated>"
+
+
+def find_restore_subject(received: bytes) -> bytes:
+    """Where the chunks of a restore go; empty if there is no such answer."""
+    found = _RESTORE_SUBJECT.search(received)
+    return found[1] if found else b""
 
 
 def _hide_headers(headers: bytes) -> bytes:

@@ -12,14 +12,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
 from tests.interop.normalise import Normaliser, without_pings
-from tests.interop.normalise_streams import StreamsNormaliser
-from tests.interop.session import UNTIL_STATUS, Session, Step
+from tests.interop.normalise_streams import StreamsNormaliser, find_restore_subject
+from tests.interop.session import PLAIN, RESTORE_SUBJECT, UNTIL_STATUS, Session, Step
+from tests.interop.signatures import fill_in_signatures, find_nonce
 from tests.interop.tidy import delete_streams
+from tests.interop.tls_client import open_tls_wire
+from tests.interop.websocket_wire import open_wire
 from tests.interop.wire import Wire
 from tests.servers import Server, ServerKind, running_server
 
@@ -55,6 +58,8 @@ class _Play:
         self._session = session
         self._wires: dict[str, Wire] = {}
         self._normalisers: dict[str, Normaliser] = {}
+        self._nonces: dict[str, bytes] = {}
+        self._restore_subject = b""
         self._streams = StreamsNormaliser(b"".join(step.data for step in session.steps))
 
     def run(self) -> Transcript:
@@ -67,20 +72,30 @@ class _Play:
     def _scene(self, step: Step) -> Scene:
         if step.on not in self._wires:
             self._open(step.on)
-        _ACTIONS[step.action](self, step, self._wires[step.on])
+        data = step.data.replace(RESTORE_SUBJECT, self._restore_subject)
+        signed = replace(step, data=fill_in_signatures(data, self._nonces[step.on]))
+        _ACTIONS[step.action](self, signed, self._wires[step.on])
         # What streams send comes when it comes: there, a connection is looked at in its own steps only.
         seen = [step.on] if self._session.about_streams else self._wires
         return Scene(step, tuple(self._answer(name, self._wires[name], step) for name in seen))
 
     def _open(self, name: str) -> None:
-        self._wires[name] = Wire(self._server.host, self._server.port)
-        self._wires[name].read_line()
-        self._normalisers[name] = Normaliser(self._server.port, whole_info=self._session.whole_info)
+        server, session = self._server, self._session
+        if session.tls is not None:
+            wire = open_tls_wire(server.host, server.port, name, session.tls)
+        else:
+            wire = open_wire("plain" if name == PLAIN else session.wire, server, session.upgrade)
+            wire.read_line()
+        self._wires[name] = wire
+        self._nonces[name] = find_nonce(wire.received)
+        self._normalisers[name] = Normaliser(wire.port, whole_info=session.whole_info)
 
     def _answer(self, name: str, wire: Wire, step: Step) -> Answer:
         fate = "closed" if wire.is_closed else "silent" if wire.is_silent else "open"
         if self._session.about_streams:
-            return Answer(name, self._streams.normalise(wire.take(), any_order=step.any_order), fate)
+            received = wire.take()
+            self._restore_subject = find_restore_subject(received) or self._restore_subject
+            return Answer(name, self._streams.normalise(received, any_order=step.any_order), fate)
         received = wire.take().removesuffix(SYNCHRONISED)
         if not self._session.keeps_pings:
             received = without_pings(received)
@@ -89,7 +104,9 @@ class _Play:
 
     def _send(self, step: Step, wire: Wire) -> None:
         wire.is_left_alone = False
+        wire.is_raw = step.raw
         wire.write(step.data, step.chunks)
+        wire.is_raw = False
         wire.synchronise(step.data.upper().count(b"PING"))
         if self._session.about_streams:
             return
@@ -122,7 +139,9 @@ class _Play:
 
     def _part(self, step: Step, wire: Wire) -> None:
         wire.is_left_alone = True
+        wire.is_raw = step.raw
         wire.write(step.data)
+        wire.is_raw = False
         wire.drain()
 
     def _quiet(self, step: Step, wire: Wire) -> None:

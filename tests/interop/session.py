@@ -13,11 +13,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tests.interop.tls_client import TlsClient
+
+WireKind = Literal["plain", "websocket", "http", "websocket over TLS"]
+PLAIN = "plain"
+"""The name of a connection that is plain in any session."""
 
 Action = Literal["send", "part", "quiet", "closed", "hang_up", "stall", "expect", "until"]
 
 
+RESTORE_SUBJECT = b"<restore>"
+"""In what is sent: the subject for chunks that the last answer to STREAM.RESTORE told."""
 UNTIL_STATUS = -1
 """As the number of messages to wait for: up to one that has a status, such as 404, in its headers."""
 
@@ -33,6 +42,7 @@ class Step:
     any_order: bool = False
     messages: int = 0  # that the connection has to receive before an `expect` is over
     wanted: tuple[bytes, ...] = ()  # that the answer has to hold before an `until` is over
+    raw: bool = False  # bytes of the transport: frames of WebSocket
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,9 @@ class Session:
     whole_info: bool = False
     keeps_pings: bool = False
     about_streams: bool = False  # see jetstream.py
+    wire: WireKind = "plain"
+    upgrade: tuple[str, ...] = ()  # headers of the request that opens a WebSocket
+    tls: TlsClient | None = None  # how its connections, except those named "plain...", shake hands
 
 
 def session(
@@ -53,15 +66,21 @@ def session(
     only_closes: bool = False,
     whole_info: bool = False,
     keeps_pings: bool = False,
+    wire: WireKind = "plain",
+    upgrade: tuple[str, ...] = (),
+    tls: TlsClient | None = None,
 ) -> Session:
     """A session; `settings` is a configuration text that both servers understand.
 
     With `only_closes` the answers are left out and only the fate of each connection is compared, for sessions
     in which the amount that arrives before the end is a matter of buffer sizes. With `whole_info` the
     fields of INFO are compared too, and not only that it came; with `keeps_pings` the server's own PINGs.
+    `wire` is how its connections reach the server, except the one called PLAIN: see websocket_wire.py.
     """
     written_out = tuple(send(step) if isinstance(step, bytes) else step for step in steps)
-    return Session(name, written_out, settings, only_closes, whole_info, keeps_pings)
+    return Session(
+        name, written_out, settings, only_closes, whole_info, keeps_pings, wire=wire, upgrade=upgrade, tls=tls
+    )
 
 
 def send(data: bytes, on: str = "a", *, any_order: bool = False, chunks: tuple[int, ...] = ()) -> Step:
@@ -74,12 +93,17 @@ def bytewise(data: bytes, on: str = "a") -> Step:
     return Step("send", on, data, (1,))
 
 
-def part(data: bytes, on: str = "a") -> Step:
+def frames(data: bytes, on: str = "a", *, chunks: tuple[int, ...] = ()) -> Step:
+    """Send frames of WebSocket as they are, and synchronise everyone."""
+    return Step("send", on, data, chunks, raw=True)
+
+
+def part(data: bytes, on: str = "a", *, raw: bool = False) -> Step:
     """Send and wait until the server has read it, without a PING; for unfinished operations.
 
     The connection is not synchronised by the steps of others either, until its own next `send`.
     """
-    return Step("part", on, data)
+    return Step("part", on, data, raw=raw)
 
 
 def quiet(on: str = "a") -> Step:

@@ -345,8 +345,8 @@ ADVISORIES: list[Session] = [
     ),
     streams_session(
         "advisories_of_consumers",
-        create("S", subjects=["s"]),
         SUBSCRIBED_TO_ADVISORIES,
+        create("S", subjects=["s"], messages=3, any_order=True),
         consumer("S", "c", messages=3),
         api("CONSUMER.PAUSE.S.c", {"pause_until": "2090-01-01T00:00:00Z"}, 3, any_order=True),
         api("CONSUMER.PAUSE.S.c", {}, 3, any_order=True),

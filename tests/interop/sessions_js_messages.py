@@ -16,6 +16,7 @@ from tests.interop.jetstream import (
     publish,
     publish_all,
     streams_session,
+    until,
     update,
 )
 from tests.interop.session import Session, Step, hpub, pub, quiet, send
@@ -60,6 +61,7 @@ PUBLISH: list[Session] = [
         create("S", subjects=["s"], no_ack=True),
         send(message("s")),
         send(message("s")),
+        until("STREAM.INFO.S", None, b'"messages":2'),
         info("S"),
     ),
     streams_session(

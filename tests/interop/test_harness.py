@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -47,6 +48,22 @@ def test_there_are_enough_sessions_and_their_names_are_unique() -> None:
     assert len(STREAM_SESSIONS) >= FEWEST_STREAM_SESSIONS
     names = Counter(each.name for each in SESSIONS + STREAM_SESSIONS + LATER_SESSIONS)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_session_asks_for_the_effect_of_what_has_no_answer() -> None:
+    """nats-server carries out publishes, pulls and questions in threads of their own: `until` waits for one.
+
+    What the permissions refuse does not reach such a thread, and a broken request has no effect.
+    """
+    hasty = [
+        f"{played.name}: {now.data!r}"
+        for played in STREAM_SESSIONS
+        for before, now in pairwise(played.steps)
+        if before.action in ("send", "expect") and not before.messages and b"PUB " in before.data
+        if now.action == "expect" and b".INFO." in now.data
+        if not played.name.startswith(("js_permission_refused", "js_broken"))
+    ]
+    assert hasty == []
 
 
 def test_messages_in_any_order_are_the_same_set() -> None:

@@ -31,10 +31,17 @@ class Wire:
         self._socket = socket.create_connection((host, port), ANSWER_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ports = (port, self._socket.getsockname()[1])
+        self.port = port
         self._received = bytearray()
         self.is_closed = False
         self.is_silent = False
         self.is_left_alone = False
+        self.is_raw = False  # what is written next is not to be framed, where there are frames
+
+    @property
+    def received(self) -> bytes:
+        """What `take` would hand out."""
+        return bytes(self._received)
 
     def take(self) -> bytes:
         received = bytes(self._received)

@@ -1,7 +1,7 @@
 """The broker: accepts clients, knows them all, keeps them alive, and lets them go.
 
-It owns the engine's Hub (all sockets) and Interest (all subscriptions), and the timers. It has never heard of
-streams or of monitoring: both are built on what it shows.
+It owns the engine's Hub (all sockets), the accounts (all subscriptions), and the timers. It knows
+nothing about streams or monitoring: both use what it exposes.
 """
 
 from __future__ import annotations
@@ -14,20 +14,37 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.accounts.authentication import Authenticator
+from headrace.accounts.directory import Accounts
+from headrace.broker.admission.credential_checks import CredentialChecks
+from headrace.broker.admission.doorkeepers import Doorkeeper, Waiting, make_doorkeeper
+from headrace.broker.admission.expiry import ExpiryTimers
 from headrace.broker.connection import Connection
-from headrace.broker.credential_checks import CredentialChecks
 from headrace.broker.descriptors import DescriptorReserve
-from headrace.broker.info import ServerInfo, new_server_id
+from headrace.broker.ids import hash_of_name
+from headrace.broker.info import ServerInfo, ServerKeys
 from headrace.broker.listener import Listener, join_address, reserve, start_listening
+from headrace.broker.message_trace.trace import MessageTraces
+from headrace.broker.observer import NOBODY, Observer
+from headrace.broker.permissions import PermissionSets
+from headrace.broker.server_info import ServerStamp
+from headrace.broker.services import Services
 from headrace.broker.timers import EqualTimers
+from headrace.broker.tls_greeting import TlsDoor, is_pinned
+from headrace.broker.user_info import UserInfo
 from headrace.broker.violations import VIOLATIONS
-from headrace.config.options import ANY_FREE_PORT, GLOBAL_ACCOUNT, Options
+from headrace.config.options import ANY_FREE_PORT, Options
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
+from headrace.engine.core.transport import Transport
 from headrace.errors import UsageError
 from headrace.logs import Logger
+
+if TYPE_CHECKING:
+    from headrace.broker.admission.operator_mode import OperatorMode
+    from headrace.broker.websocket.server import WebSocketServer
 
 FIRST_PING_SECONDS = 2.0
 WRITE_CHECKS_PER_DEADLINE = 5
@@ -41,12 +58,19 @@ class Broker:
     def __init__(self, options: Options, logger: Logger) -> None:
         self.options = options
         self.logger = logger
-        self.server_id = new_server_id()
+        self.keys = ServerKeys()
+        self.server_id = self.keys.signing.public_key
+        self.stamp = ServerStamp(options, self.server_id)
         self.started_at = self.configured_at = time.time_ns()
-        self.authenticator = Authenticator(options)
+        self.accounts = Accounts(options)
+        self.permission_sets = PermissionSets()
+        self.connections: dict[int, Connection] = {}
+        self.observer: Observer = NOBODY
+        self.operator_mode = self._make_operator_mode(options)
+        self.authenticator = self.make_authenticator(options)
+        self.doorkeeper: Doorkeeper | None = None
+        self.waiting = Waiting(self)
         self.credential_checks = CredentialChecks()
-        self.interest = Interest()
-        self.interests = {GLOBAL_ACCOUNT: self.interest}  # by account
         self.hub = Hub(
             max_payload=options.max_payload,
             max_pending=options.max_pending,
@@ -54,20 +78,27 @@ class Broker:
         )
         self.hub.never_waits = options.no_fast_producer_stall
         self.hub.on_bug = self.on_bug
-        self.connections: dict[int, Connection] = {}
+        self.message_traces = MessageTraces(self.hub, self.accounts, self.stamp)
+        self.services = Services(
+            self.hub, self.accounts, options.server_name or self.server_id, hash_of_name(self.server_id)
+        )
+        self.user_info = UserInfo(self.hub, self.accounts, options, self.stamp)
+        self.accounts.listeners += [self.services.follow, self.user_info.follow]
         self.closed: deque[tuple[Connection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
         self.total_connections = 0
         self.slow_consumers = 0
         self.stale_connections = 0
         self.auth_timers: EqualTimers[Connection] = EqualTimers(
-            options.auth_timeout, partial(self._on_timer, Connection.on_auth_timeout)
+            options.auth_timeout, partial(self.on_timer, Connection.on_auth_timeout)
         )
         self.first_ping_timers: EqualTimers[Connection] = EqualTimers(
-            min(FIRST_PING_SECONDS, options.ping_interval), partial(self._on_timer, Connection.on_ping_timer)
+            self.first_ping_seconds(options), partial(self.on_timer, Connection.on_ping_timer)
         )
         self.ping_timers: EqualTimers[Connection] = EqualTimers(
-            options.ping_interval, partial(self._on_timer, Connection.on_ping_timer)
+            options.ping_interval, partial(self.on_timer, Connection.on_ping_timer)
         )
+        self.tls = self._make_door(options)
+        self.expiries: ExpiryTimers[Connection] = ExpiryTimers(partial(self.on_timer, Connection.on_expired))
         self.port = options.port  # the one in use, once it listens
         self._reserved: socket.socket | None = None
         self._listener: Listener | None = None
@@ -75,6 +106,7 @@ class Broker:
         self._is_lame_duck = False
         self._last_cid = 4  # nats-server has used a few for itself when the first client comes
         self._write_check: asyncio.TimerHandle | None = None
+        self.websocket = self._make_websocket(options)
 
     # -- starting and stopping
 
@@ -82,6 +114,8 @@ class Broker:
         """Take the address; clients cannot connect before `start`. Raises UsageError if it is taken."""
         with self._listening_errors():
             self._reserved = reserve(self.options.host, self.options.port)
+        if self.websocket:
+            self.websocket.reserve_address()
 
     @contextmanager
     def _listening_errors(self) -> Iterator[None]:
@@ -93,11 +127,15 @@ class Broker:
             raise UsageError(f'Error listening on port: {where}, "{error}"', hint=error.hint) from None
 
     def start(self) -> None:
-        """Listen and serve. Raises UsageError if the address cannot be had."""
+        """Listen and serve. Raises UsageError if the address is not available."""
         loop = asyncio.get_running_loop()
         if self._reserved is None:
             self.reserve_address()
         assert self._reserved is not None
+        self.start_operator_mode()
+        self.doorkeeper = self.make_doorkeeper(self.options, self.authenticator)
+        if self.websocket:
+            self.websocket.start()
         with self._listening_errors():
             listening = start_listening(self._reserved, self.options.host)
         self._reserved = None
@@ -107,6 +145,22 @@ class Broker:
         loop.add_reader(self.hub.fileno(), self.hub.poll)
         self._schedule_write_check()
         self.logger.info(f"Listening for client connections on {join_address(self.options.host, self.port)}")
+        self._describe_tls()
+
+    def _describe_tls(self) -> None:
+        tls = self.options.tls
+        if tls is None:
+            return
+        only_first = tls.handshake_first and not tls.fallback_delay
+        is_optional = self.options.allow_non_tls and not only_first
+        self.logger.info(f"TLS {'available' if is_optional else 'required'} for client connections")
+        if only_first:
+            self.logger.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
+
+    def start_operator_mode(self) -> None:
+        """If there is one, and unless it was started before. Raises UsageError."""
+        if self.operator_mode and not self.operator_mode.is_started:
+            self.operator_mode.start()
 
     @property
     def is_accepting(self) -> bool:
@@ -117,6 +171,8 @@ class Broker:
         if self._listener:
             self._listener.close()
             self._listener = None
+        if self.websocket:
+            self.websocket.stop_accepting()
 
     def stop(self) -> None:
         """Close every connection; what the sockets take at once still leaves."""
@@ -124,11 +180,22 @@ class Broker:
         if self._reserved:
             self._reserved.close()
             self._reserved = None
+        if self.websocket:
+            self.websocket.stop()
         if self._write_check:
             self._write_check.cancel()
         for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
             timers.stop_all()
+        if self.tls:
+            self.tls.close()
+        self.expiries.stop_all()
+        self.waiting.stop()
+        if self.doorkeeper:
+            self.doorkeeper.close()
+        if self.operator_mode:
+            self.operator_mode.stop()
         self.credential_checks.stop()
+        self.services.stop()
         if self.hub.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.hub.fileno())
             self.hub.close()
@@ -138,6 +205,7 @@ class Broker:
         options = self.options
         self.stop_accepting()
         self._is_lame_duck = True
+        self.observer.on_lame_duck()
         self._announce()
         for connection in self.connections.values():
             connection.announce()
@@ -153,37 +221,108 @@ class Broker:
 
     def reload(self, options: Options, *, auth_changed: bool, info_changed: bool) -> None:
         """Take over changed options; what a reload may change has been checked before."""
-        self.options = options
+        self.options = self.stamp.options = options
         self.configured_at = time.time_ns()
-        self.authenticator = Authenticator(options)
+        if auth_changed:
+            self.accounts.update(options)
+        if self.operator_mode:
+            self.operator_mode.reload(options)
+        self.authenticator = self.make_authenticator(options)
+        self._reload_tls(options)
+        if auth_changed:
+            self.services.update()
+            self.user_info.update(options)
+            self._change_doorkeeper(options)
         self.hub.max_payload = options.max_payload
         self.hub.max_pending = options.max_pending
         self.hub.never_waits = options.no_fast_producer_stall
         self.hub.max_control_line = options.max_control_line
         self.auth_timers.seconds = options.auth_timeout
-        self.first_ping_timers.seconds = min(FIRST_PING_SECONDS, options.ping_interval)
+        self.first_ping_timers.seconds = self.first_ping_seconds(options)
         self.ping_timers.seconds = options.ping_interval
+        if self.websocket:
+            self.websocket.reload(options)
         self._announce()
         self._close_excess()
-        for connection in self.connections.values():
+        for connection in list(self.connections.values()):
             connection.link.trace(options.trace)
+            connection.link.limit_message(options.max_payload)
             if info_changed:
                 connection.announce()
             if auth_changed:
                 connection.check_again()
         self.hub.flush()
 
+    def make_authenticator(self, options: Options) -> Authenticator:
+        if self.operator_mode is None:
+            return Authenticator(options)
+        from headrace.accounts.operator_mode import OperatorAuthenticator
+
+        return OperatorAuthenticator(options, self.operator_mode.directory)
+
+    def _make_operator_mode(self, options: Options) -> OperatorMode | None:
+        """Here and below: modules that few servers need are imported only where they are used."""
+        if not options.trust.is_operator_mode:
+            return None
+        from headrace.broker.admission.operator_mode import OperatorMode
+
+        return OperatorMode(options, self)
+
+    def _make_websocket(self, options: Options) -> WebSocketServer | None:
+        if not options.websocket.port:
+            return None
+        from headrace.broker.websocket.server import WebSocketServer
+
+        return WebSocketServer(self)
+
+    def _make_door(self, options: Options) -> TlsDoor | None:
+        if options.tls is None:
+            return None
+        return TlsDoor(options.tls, allow_non_tls=options.allow_non_tls, flush=self.hub.flush)
+
+    def _reload_tls(self, options: Options) -> None:
+        """Those who are connected stay, unless their certificate is not accepted any more."""
+        if options.tls is None or self.tls is None:
+            # Greetings that are under way keep the door that they came through.
+            self.tls = self._make_door(options)
+        elif options.tls != self.tls.settings:
+            self.tls.reload(options.tls, allow_non_tls=options.allow_non_tls)
+        if options.tls is not None:
+            for connection in self.connections.values():
+                tls = connection.tls
+                if tls and not is_pinned(tls.certificate, options.tls.pinned_certificates):
+                    connection.link.close("TLS Handshake Failure")
+
+    def make_doorkeeper(self, options: Options, authenticator: Authenticator) -> Doorkeeper | None:
+        """Raises ConfigError."""
+        return make_doorkeeper(options, authenticator, self.operator_mode, self)
+
+    def check_doorkeeper(self, options: Options) -> None:
+        """Raises ConfigError if its Python function cannot be loaded."""
+        if options.python_hook:
+            from headrace.accounts.python_hook import load_hook
+
+            load_hook(options.python_hook, options.config_path)
+
+    def _change_doorkeeper(self, options: Options) -> None:
+        """One that cannot be made changes nothing; the server has looked before (`Server.reload`)."""
+        before, self.doorkeeper = self.doorkeeper, self.make_doorkeeper(options, self.authenticator)
+        if before:
+            before.close()
+
     def _announce(self) -> None:
         self.info = ServerInfo(
             self.options,
-            self.server_id,
+            self.keys,
             self.port,
             auth_required=self.authenticator.required,
             lame_duck=self._is_lame_duck,
         )
+        if self.websocket:
+            self.websocket.context.announce(self.websocket.port, lame_duck=self._is_lame_duck)
 
     def _close_excess(self) -> None:
-        """A lower limit holds for those who are connected, too. The latest leave; nats-server picks any."""
+        """A lower limit also closes existing connections: the latest ones. nats-server picks any."""
         excess = list(self.connections.values())[max(self.options.max_connections, 0) :]
         for connection in excess:
             connection.on_violation("connections", b"")
@@ -193,12 +332,25 @@ class Broker:
     # -- clients
 
     def _on_accept(self, accepted: socket.socket, host: str, port: int) -> None:
-        limit = self.options.max_connections
+        self.admit(Connection(self, self.next_cid(), host, port), accepted.detach(), door=self.tls)
+
+    def next_cid(self) -> int:
         self._last_cid += 1
+        return self._last_cid
+
+    def admit(
+        self,
+        connection: Connection,
+        descriptor: int,
+        transport: Transport | None = None,
+        *,
+        door: TlsDoor | None = None,
+    ) -> None:
+        """Serve a client, if there is room for it. A door gives it its transport."""
+        limit = self.options.max_connections
         self.total_connections += 1
-        connection = Connection(self, self._last_cid, host, port)
-        descriptor = accepted.detach()
-        connection.start(self.hub.attach(descriptor, connection), descriptor)
+        link = self.hub.attach(descriptor, connection, transport, greets=door is not None)
+        connection.start(link, descriptor, door)
         if len(self.connections) < limit and self._reserve.has_room_for(descriptor):
             self.connections[connection.cid] = connection
         else:
@@ -213,8 +365,10 @@ class Broker:
             self.logger.info(f"{connection} - Slow Consumer Detected: {self._describe_slow(reason)}")
         elif reason == VIOLATIONS["stale"].close_reason:
             self.stale_connections += 1
+        self.services.forget(connection)
         if self.connections.pop(connection.cid, None):
             self.closed.append((connection, reason))
+        self.observer.on_disconnect(connection, reason)
 
     def _describe_slow(self, reason: str) -> str:
         if "Pending" in reason:
@@ -222,13 +376,21 @@ class Broker:
         return f"WriteDeadline of {self.options.write_deadline:g}s exceeded"
 
     def on_bug(self, error: Exception) -> None:
-        """A mistake of ours outside of any connection."""
+        """A bug outside of any connection."""
         text = "".join(traceback.format_exception(error))
         self.logger.error(f"Internal error: {text}")
 
+    @property
+    def interest(self) -> Interest:
+        """That of the global account."""
+        return self.accounts.of_everybody.interest
+
     # -- timers
 
-    def _on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
+    def first_ping_seconds(self, options: Options) -> float:
+        return min(FIRST_PING_SECONDS, options.ping_interval)
+
+    def on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
         method(connection)
         self.hub.flush()
 
@@ -237,5 +399,8 @@ class Broker:
         self._write_check = asyncio.get_running_loop().call_later(pause, self._check_writes)
 
     def _check_writes(self) -> None:
+        if self.tls and self.tls.rejected:
+            self.logger.warn(f"Rejected {self.tls.rejected} connections due to TLS rate limiting")
+            self.tls.rejected = 0
         self.hub.tidy(self.options.write_deadline)
         self._schedule_write_check()

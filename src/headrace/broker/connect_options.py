@@ -1,4 +1,4 @@
-"""What a client says of itself in CONNECT."""
+"""The fields of a client's CONNECT."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
+from headrace.accounts.credentials import Credentials
 from headrace.errors import ProtocolError
 
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -39,11 +40,42 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
     version: str = ""
 
     def __repr__(self) -> str:
-        return f"ConnectOptions(name={self.name!r})"  # credentials must not reach a log by way of a repr
+        return f"ConnectOptions(name={self.name!r})"  # credentials must not reach a log through a repr
+
+
+def credentials_of(
+    options: ConnectOptions,
+    *,
+    nonce: str,
+    host: str,
+    port: int,
+    cid: int,
+    connection_type: str,
+    certificate: bytes,
+) -> Credentials:
+    """What a client sent, and what else is known about it."""
+    return Credentials(
+        options.user,
+        options.password,
+        options.auth_token,
+        jwt=options.jwt,
+        nkey=options.nkey,
+        sig=options.sig,
+        nonce=nonce,
+        host=host,
+        port=port,
+        cid=cid,
+        name=options.name,
+        lang=options.lang,
+        version=options.version,
+        protocol=options.protocol,
+        connection_type=connection_type,
+        certificate=certificate,
+    )
 
 
 class PeerInfo(msgspec.Struct):
-    """An INFO that a client sends means nothing, but its types are looked at."""
+    """An INFO that a client sends has no effect, but its types are checked."""
 
     server_id: str | None = None
     server_name: str | None = None
@@ -71,7 +103,7 @@ def read_connect(line: bytes, before: ConnectOptions) -> ConnectOptions:
 
 
 def redact_connect(line: bytes) -> bytes:
-    """A CONNECT fit for a log: secrets are hidden, and all of it if it cannot be told where they are."""
+    """A CONNECT that can be logged: secrets are hidden, or all of it if they cannot be located."""
     try:
         fields = read_json(line)
         if not isinstance(fields, dict):
@@ -105,4 +137,4 @@ def read_json(line: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -8,80 +8,93 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from headrace.accounts.authentication import ANONYMOUS, Authenticator, Credentials, Identity
-from headrace.broker.connect_options import ConnectOptions, check_info, read_connect, redact_connect
-from headrace.broker.credential_checks import Check, CredentialChecks, has_hung_up
-from headrace.broker.info import CLIENT_PROTOCOL, ServerInfo
-from headrace.broker.timers import EqualTimers
+from headrace.accounts.account import Account
+from headrace.accounts.authentication import Authenticator
+from headrace.accounts.challenge import new_nonce
+from headrace.accounts.credentials import ANONYMOUS, Credentials, Identity, stricter
+from headrace.broker.admission.credential_checks import has_hung_up
+from headrace.broker.admission.slow_check import SlowCheck
+from headrace.broker.connect_options import ConnectOptions, check_info, credentials_of, read_connect
+from headrace.broker.connection_context import ConnectionContext
+from headrace.broker.info import CLIENT_PROTOCOL
+from headrace.broker.labels import describe_client, describe_peer
+from headrace.broker.permissions import (
+    may_subscribe,
+    refusal,
+    refusal_in_log,
+    removal,
+    removal_in_log,
+)
+from headrace.broker.tls_greeting import Greeting, TlsDoor, TlsState
+from headrace.broker.tracing import Trace
 from headrace.broker.violations import VIOLATIONS, encode_error
-from headrace.config.options import Options
+from headrace.broker.websocket.upgrade import WebSocketPeer
+from headrace.engine.core.link import NO_LIMIT
 from headrace.engine.core.trie import InvalidSubject
 from headrace.errors import ProtocolError
-from headrace.go_formats import quote
 
 if TYPE_CHECKING:
-    from headrace.engine.core.interest import Interest
+    from headrace.broker.message_trace.trace import MessageTrace
     from headrace.engine.core.link import Link
-    from headrace.logs import Logger
 
 OK = b"+OK\r\n"
 PING = b"PING\r\n"
-SYSTEM_QUEUE = b"_sys_"
 RTT_INTERVAL_SECONDS = 3600.0
-
-
-class ConnectionContext(Protocol):
-    """What a connection needs of the broker."""
-
-    options: Options
-    logger: Logger
-    info: ServerInfo
-    interests: dict[str, Interest]
-    authenticator: Authenticator
-    credential_checks: CredentialChecks
-    auth_timers: EqualTimers[Connection]
-    first_ping_timers: EqualTimers[Connection]
-    ping_timers: EqualTimers[Connection]
-
-    def forget(self, connection: Connection, reason: str) -> None: ...
 
 
 class Connection:
     __slots__ = (
         "_descriptor",
+        "_greeting",
         "_label",
         "_ping_sent_at",
         "_pings_out",
         "_server",
+        "_trace",
+        "account",
         "cid",
         "host",
         "identity",
         "link",
+        "nonce",
         "options",
         "port",
         "rtt",
         "started_at",
         "stopped_at",
+        "tls",
+        "websocket",
     )
     link: Link
 
-    def __init__(self, server: ConnectionContext, cid: int, host: str, port: int) -> None:
+    def __init__(
+        self,
+        server: ConnectionContext,
+        cid: int,
+        host: str,
+        port: int,
+        websocket: WebSocketPeer | None = None,
+    ) -> None:
         self._server = server
         self.cid = cid
         self.host = host
         self.port = port
         self.options = ConnectOptions()
         self.identity = ANONYMOUS
+        self.nonce = ""
+        self.account: Account | None = None  # before it is known who it is
         self.started_at = time.time()
         self.stopped_at = 0.0
         self.rtt = 0.0
+        self.tls: TlsState | None = None
+        self._greeting: Greeting | None = None
         self._pings_out = 0
         self._ping_sent_at = 0.0
-        self._label = f"{host}:{port} - cid:{cid}" if ":" not in host else f"[{host}]:{port} - cid:{cid}"
+        self._trace: Trace | None = None
+        self.websocket = websocket
+        self._label = describe_peer(cid, host, port, websocket)
 
     def __str__(self) -> str:
         return self._label
@@ -91,18 +104,51 @@ class Connection:
         """The name under which it was admitted; empty: nobody in particular."""
         return self.identity.user
 
-    def start(self, link: Link, descriptor: int) -> None:
-        """Greet the client; it has just been accepted."""
+    @property
+    def connection_type(self) -> Literal["STANDARD", "WEBSOCKET"]:
+        """What the types that a user may have are compared with."""
+        return "WEBSOCKET" if self.websocket else "STANDARD"
+
+    def start(self, link: Link, descriptor: int, door: TlsDoor | None = None) -> None:
+        """Greet the client; it has just been accepted. A link that goes through a door is greeting."""
         server = self._server
         self.link = link
         self._descriptor = descriptor
         link.trace(server.options.trace)
-        link.send(server.info.encode(client_id=self.cid, client_ip=self.host))
-        self._await_credentials()
-        server.first_ping_timers.start(self)
+        if server.authenticator.wants_nonce:
+            self.nonce = new_nonce()
         server.logger.debug(f"{self} - Client connection created")
+        if door is None:
+            self.send_info()
+            self.on_greeted(None)
+        else:
+            self._greeting = Greeting(door, self, link, descriptor)
+            self._greeting.start()
+
+    # -- called while it is greeted
+
+    def send_info(self, *, tls_required: bool | None = None) -> None:
+        info = self._server.info
+        self.link.send(
+            info.encode(client_id=self.cid, client_ip=self.host, nonce=self.nonce, tls_required=tls_required)
+        )
+
+    def on_greeted(self, tls: TlsState | None) -> None:
+        self._greeting = None
+        self.tls = tls
+        self._await_credentials()
+        self._server.first_ping_timers.start(self)
+
+    def refuse(self, text: str, reason: str) -> None:
+        """Not logged: there may be very many, and the broker counts them."""
+        self.link.send(encode_error(text))
+        self.link.close(reason)
 
     # -- called by the engine
+
+    def on_greeting(self) -> None:
+        assert self._greeting is not None
+        self._greeting.on_ready()
 
     def on_connect(self, json: bytes) -> None:
         server = self._server
@@ -113,31 +159,36 @@ class Connection:
         except ProtocolError as error:
             self.on_violation("connect", error.message.encode())
             return
+        if self.websocket:
+            self.options = self.websocket.fill(self.options)
         if not is_first:
             self.link.unsubscribe_all()
-        if server.authenticator.is_slow:
-            self._authenticate_in_thread()
+        if server.doorkeeper is not None:
+            server.waiting.ask(self, server.doorkeeper)
+        elif server.authenticator.is_slow:
+            SlowCheck(self, server).start()
         else:
-            self._admit(self._authenticate(server.authenticator))
+            self.admit(self.authenticate(server.authenticator))
 
     def on_early_operation(self) -> None:
         """Something else came before CONNECT although the server wants credentials."""
-        identity = self._server.authenticator.identify_without_connect()
+        identity = self._server.authenticator.identify_without_connect(self.credentials)
         if identity is not None:
-            self._admit(identity, answers_connect=False)
+            self.admit(identity, answers_connect=False)
         else:
             self.on_violation("authorization", b"")
 
     def on_subscribe(self, subject: bytes, queue: bytes | None, sid: bytes) -> None:
         options = self._server.options
         limit = options.max_subscription_tokens
-        if queue == SYSTEM_QUEUE:
-            self.on_violation("reserved_queue", subject)
+        if not may_subscribe(self.link.permissions, subject, queue):
+            self._server.logger.error(f"{self} - {refusal_in_log(subject, queue, sid)}")
+            self.link.send(encode_error(refusal(subject, queue)))
             return
         if limit and subject.count(b".") + 1 > limit:
-            self.on_violation("subject_tokens", subject)
+            self.on_violation("subject_tokens", subject, sid)
             return
-        if 0 < options.max_subscriptions <= len(self.link.subscriptions):
+        if self._is_at_subscription_limit():
             self.on_violation("subscriptions", subject)
             return
         try:
@@ -148,6 +199,10 @@ class Connection:
         if self.options.verbose:
             self.link.send(OK)
 
+    def _is_at_subscription_limit(self) -> bool:
+        count, limit = len(self.link.subscriptions), self._server.options.max_subscriptions
+        return 0 < limit <= count or 0 <= self._max_subscriptions() <= count
+
     def on_unsubscribe(self, sid: bytes, maximum: int) -> None:
         if self.options.verbose:
             self.link.send(OK)
@@ -155,7 +210,15 @@ class Connection:
 
     def on_first_ping(self) -> None:
         if self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host, connected=True))
+            info = self._server.info
+            self.link.send(
+                info.encode(
+                    client_id=self.cid,
+                    client_ip=self.host,
+                    account=self.account,
+                    max_payload=self.link.max_payload,
+                )
+            )
 
     def on_pong(self) -> None:
         self._pings_out = 0
@@ -168,35 +231,37 @@ class Connection:
         except ProtocolError as error:
             self.on_violation("info", error.message.encode())
 
-    def on_violation(self, kind: str, detail: bytes) -> None:
+    def on_violation(self, kind: str, detail: bytes, sid: bytes = b"") -> None:
         violation = VIOLATIONS[kind]
         text = violation.describe(detail)
         if violation.is_logged:
             if kind == "parse":  # whatever follows the word may be a CONNECT with a typing error, and secrets
                 detail = detail.partition(b" ")[0].partition(b"{")[0]
-            shown = f": {quote(detail)}" if detail and text == violation.text else ""
-            self._server.logger.error(f"{self} - {text or violation.close_reason}{shown}")
+            shown = f", SID {sid.decode('utf-8', 'surrogateescape')}" if sid else ""
+            self._server.logger.error(f"{self} - {violation.describe_in_log(detail)}{shown}")
         if text:
             self.link.send(encode_error(text))
         if violation.close_reason:
+            if kind == "authorization":
+                self._server.observer.on_refused(self, violation.close_reason)
             self.link.close(violation.close_reason)
 
     def on_trace(self, direction: Literal["in", "out"], operation: bytes, argument: bytes) -> None:
-        if operation == b"CONNECT":
-            argument = redact_connect(argument)
-        arrow = "<<-" if direction == "in" else "->>"
-        if operation == b"MSG_PAYLOAD":
-            text = f"MSG_PAYLOAD: [{self._traced_payload(argument)}]"
-        else:
-            text = f"[{b' '.join(filter(None, (operation, argument))).decode(errors='replace').rstrip()}]"
-        self._server.logger.trace(f"{self} - {arrow} {text}")
+        server = self._server
+        if self._trace is None:
+            self._trace = Trace()
+        text = self._trace.describe(direction, operation, argument, server.options)
+        server.logger.trace(f"{self} - {text}")
 
-    def _traced_payload(self, payload: bytes) -> str:
-        options = self._server.options
-        if options.trace_headers:
-            payload = payload.partition(b"\r\n\r\n")[0] if payload.startswith(b"NATS/") else b""
-        limit = options.max_traced_msg_len
-        return quote(payload[:limit] + b"...") if 0 < limit < len(payload) else quote(payload)
+    def on_traced(self, subject: bytes, headers: bytes, size: int) -> MessageTrace | bytes | bool | None:
+        return self._server.message_traces.begin(self, subject, headers, size)
+
+    def on_oversized(self, subject: bytes, headers: bytes, size: int) -> None:
+        self._server.message_traces.report_oversized(self, subject, headers, size)
+
+    def on_read_error(self, text: str) -> None:
+        """What arrives is not what the transport can read; the link is closed after this."""
+        self._server.logger.error(f"{self} - read error: {text}")
 
     def on_bug(self, error: Exception) -> None:
         text = "".join(traceback.format_exception(error))
@@ -205,28 +270,77 @@ class Connection:
     def on_closed(self, reason: str) -> None:
         server = self._server
         self.stopped_at = time.time()
+        if self._greeting is not None:
+            self._greeting.stop()
+            self._greeting = None
         server.credential_checks.drop(self)
+        server.waiting.drop(self)
         server.auth_timers.stop(self)
+        server.expiries.stop(self)
         server.first_ping_timers.stop(self)
         server.ping_timers.stop(self)
+        if self.account:
+            self.account.connections -= 1
+            self.account.past.add(self.link)
+            self.account.slow_consumers += reason.startswith("Slow Consumer")
+            if reason != VIOLATIONS["account_connections"].close_reason:
+                server.observer.on_connections(self.account)
         server.forget(self, reason)
 
     # -- called by the broker
 
-    def announce(self) -> None:
-        """The server's INFO has changed: tell the client, if it can take that."""
-        if self.link.connected and self.options.protocol >= CLIENT_PROTOCOL:
-            self.link.send(self._server.info.encode(client_id=self.cid, client_ip=self.host))
+    def announce(self, *, lame_duck: bool = False) -> bool:
+        """The server's INFO has changed, or this client is to leave: tell it, if it can take that."""
+        if not self.link.connected or self.options.protocol < CLIENT_PROTOCOL:
+            return False
+        info, limit = self._server.info, self.link.max_payload
+        self.link.send(
+            info.encode(client_id=self.cid, client_ip=self.host, max_payload=limit, lame_duck=lame_duck)
+        )
+        return True
 
     def check_again(self) -> None:
         """Credentials have changed: close the connection if it would not be admitted any more."""
         server = self._server
+        if self._greeting is not None:
+            return
         if not self.link.connected:
             self._await_credentials()
+        elif server.doorkeeper is not None:
+            server.waiting.ask_again(self, server.doorkeeper)
         elif server.authenticator.is_slow:
-            server.credential_checks.check_again(self, self._slow_check(self._on_checked_again))
-        elif self._authenticate(server.authenticator) is None:
-            self.on_violation("authorization", b"")
+            self.rejoin(server.authenticator.renewed(self.identity))
+            SlowCheck(self, server).start_again()
+        else:
+            self.on_checked_again(self.authenticate(server.authenticator))
+
+    def on_checked_again(self, identity: Identity | None) -> None:
+        if not self.link.closed:
+            self._keep_or_close(identity)
+            self._server.hub.flush_soon()
+
+    def _keep_or_close(self, identity: Identity | None) -> None:
+        """As in nats-server, those whose user has left or moved to another account are not told why."""
+        users = self._server.options.users if self._server.doorkeeper is None else None
+        name = self.options.user
+        is_gone = name and users is not None and all(name not in (user.user, user.nkey) for user in users)
+        if is_gone or (identity is not None and (not self.account or identity.account != self.account.name)):
+            self.link.close("Client Closed")
+        elif identity is None:
+            self._refuse_credentials()
+        else:
+            self.rejoin(identity)
+            self._server.observer.on_connect(self)
+
+    def on_expired(self) -> None:
+        self.close_for("expired")
+
+    def close_for(self, violation: str) -> None:
+        """It has lost its right to be connected."""
+        text = VIOLATIONS[violation].text
+        if text and not VIOLATIONS[violation].is_logged:
+            self.debug(text)
+        self.on_violation(violation, b"")
 
     def on_auth_timeout(self) -> None:
         self.on_violation("auth_timeout", b"")
@@ -257,53 +371,81 @@ class Connection:
 
     def _join(self, identity: Identity) -> None:
         """Publish and subscribe in the account of this identity from now on."""
+        account = self._server.accounts[identity.account]
         self.identity = identity
-        self.link.join(self._server.interests[identity.account])
+        self.link.restrict(self._server.permission_sets.of(identity.permissions))
+        is_full = account is not self.account and account.is_full
+        if account is not self.account:
+            if self.account:
+                self.account.connections -= 1
+            account.connections += 1
+            self.account = account
+            if not is_full:
+                self._server.observer.on_connections(account)
+        self.link.join(account.interest)
+        self.link.max_payload = self._max_payload()
+        self._server.expiries.start(self, identity.expires_at)
+        if is_full:
+            self.on_violation("account_connections", b"")
+        else:
+            self._close_at_subscription_limit()
 
-    def _authenticate(self, authenticator: Authenticator) -> Identity | None:
+    def _close_at_subscription_limit(self) -> None:
+        """Also if it just has as many as it may: nats-server looks at it that way when an account changes."""
+        if 0 <= self._max_subscriptions() <= len(self.link.subscriptions):
+            self.on_violation("subscriptions", b"")
+            self.link.close("Maximum Subscriptions Exceeded")
+
+    def _max_payload(self) -> int:
+        of_account = self.account.options.limits.max_payload if self.account else -1
+        limit = stricter(self.identity.limits.payload, of_account)
+        return limit if limit >= 0 else NO_LIMIT
+
+    def _max_subscriptions(self) -> int:
+        """-1: any number, as far as user and account are concerned."""
+        of_account = self.account.options.limits.max_subscriptions if self.account else -1
+        return stricter(self.identity.limits.subscriptions, of_account)
+
+    @property
+    def credentials(self) -> Credentials:
+        return credentials_of(
+            self.options,
+            nonce=self.nonce,
+            host=self.host,
+            port=self.port,
+            cid=self.cid,
+            connection_type=self.connection_type,
+            certificate=self.tls.certificate if self.tls else b"",
+        )
+
+    def debug(self, text: str) -> None:
+        self._server.logger.debug(f"{self} - {text}")
+
+    def error(self, text: str) -> None:
+        self._server.logger.error(f"{self} - {text}")
+
+    def warn(self, text: str) -> None:
+        self._server.logger.warn(f"{self} - {text}")
+
+    def rejoin(self, identity: Identity) -> None:
+        """What it may do may have changed: subscriptions that are no longer allowed end."""
+        link = self.link
+        before = link.permissions
+        self._join(identity)
+        if link.permissions is before:
+            return
+        for subscription in [link.subscriptions[sid] for sid in link.subscriptions]:
+            wanted = subscription.subject, subscription.queue, subscription.sid
+            if not may_subscribe(link.permissions, subscription.subject, subscription.queue):
+                link.unsubscribe(subscription.sid, -1)
+                link.send(encode_error(removal(*wanted)))
+                self._server.logger.info(removal_in_log(*wanted, self.user))
+
+    def authenticate(self, authenticator: Authenticator) -> Identity | None:
         options = self.options
         if options.account or options.new_account:
             return None  # naming an account in CONNECT is no longer allowed
-        return authenticator.check(Credentials(options.user, options.password, options.auth_token))
-
-    def _authenticate_in_thread(self) -> None:
-        """Hold the link until its turn has come. The clock of the authentication timeout keeps running."""
-        if self._server.credential_checks.check(self, self._slow_check(self._on_checked)):
-            self.link.hold()
-        else:
-            self.on_violation("auth_timeout", b"too many clients wait for authentication")
-
-    def _slow_check(self, on_checked: Callable[[Authenticator, Identity | None], None]) -> Check:
-        authenticator = self._server.authenticator
-        return Check(
-            compare=partial(self._authenticate, authenticator),
-            on_compared=partial(on_checked, authenticator),
-            on_bug=self._on_check_failed,
-        )
-
-    def _on_checked(self, authenticator: Authenticator, identity: Identity | None) -> None:
-        if self.link.closed:
-            return
-        if authenticator is not self._server.authenticator:
-            self._authenticate_in_thread()  # a reload has changed who is admitted
-            if not self.link.closed:
-                return
-        else:
-            self._admit(identity)
-        self.link.resume()
-
-    def _on_checked_again(self, authenticator: Authenticator, identity: Identity | None) -> None:
-        if identity is None and not self.link.closed and authenticator is self._server.authenticator:
-            self.on_violation("authorization", b"")
-            self.link.resume()
-
-    def _on_check_failed(self, error: BaseException) -> None:
-        """A mistake of ours admits nobody."""
-        text = "".join(traceback.format_exception(error))
-        self._server.logger.error(f"{self} - Unexpected error in authentication: {text}")
-        if not self.link.closed:
-            self.on_violation("authorization", b"")
-            self.link.resume()
+        return authenticator.check(self.credentials, self)
 
     def has_left(self) -> bool:
         """Asked while the link is held: nobody reads its socket then."""
@@ -313,14 +455,17 @@ class Connection:
         self.link.close("Client Closed")
         self.link.resume()
 
-    def _admit(self, identity: Identity | None, *, answers_connect: bool = True) -> None:
+    def admit(self, identity: Identity | None, *, answers_connect: bool = True) -> None:
         options, link = self.options, self.link
         self._server.auth_timers.stop(self)
         if identity is None:
             self._log_refusal()
-            self.on_violation("authorization", b"")
+            self._refuse_credentials()
             return
         self._join(identity)
+        if link.closed:
+            return
+        self._server.observer.on_connect(self)
         has_headers = options.headers and not self._server.options.no_header_support
         link.configure(
             verbose=options.verbose,
@@ -329,7 +474,8 @@ class Connection:
             headers=has_headers,
             no_responders=options.no_responders,
         )
-        self._describe()
+        if self._label.count(" - ") == 1:
+            self._label += describe_client(options, identity, self._server.accounts[identity.account])
         if not 0 <= options.protocol <= CLIENT_PROTOCOL:
             self.on_violation("client_protocol", b"")
         elif options.no_responders and not has_headers:
@@ -337,14 +483,10 @@ class Connection:
         elif options.verbose and answers_connect:
             link.send(OK)
 
-    def _log_refusal(self) -> None:
-        if self.options.user:
-            self._server.logger.error(f'{self} - authentication error - User "{self.options.user}"')
+    def _refuse_credentials(self) -> None:
+        self._server.observer.on_bad_credentials(self, VIOLATIONS["authorization"].close_reason)
+        self.on_violation("authorization", b"")
 
-    def _describe(self) -> None:
-        """Log lines name the client's library and the name it gave itself."""
-        options = self.options
-        version = f"v{options.version}" if options.version else ""
-        described = ":".join(filter(None, (version, options.lang, options.name)))
-        if described and " - " not in self._label.partition(" - cid:")[2]:
-            self._label += f' - "{described}"'
+    def _log_refusal(self) -> None:
+        if label := self.credentials.label:
+            self.error(f"authentication error - {label}")

@@ -17,14 +17,14 @@ COMPLAINT_SECONDS = 10.0
 
 
 def raise_limit() -> None:
-    """To what the process may raise it to, as Go programs do at their start."""
+    """Raise the limit as far as the process may, as Go programs do at startup."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class DescriptorReserve:
-    """Tells whether a client may keep its descriptor, and complains now and then where it may not."""
+    """Decides whether a client may keep its descriptor, and logs a warning now and then if not."""
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger

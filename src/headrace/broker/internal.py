@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.engine.core.sinks import Inbox, InboxMessage
+
+if TYPE_CHECKING:
+    from headrace.broker.message_trace.trace import MessageTrace
 
 Handler = Callable[[InboxMessage], None]
 Watcher = Callable[[bool], None]
@@ -29,6 +33,10 @@ class InternalClient:
         self._handlers: dict[bytes, Handler] = {}
         self._handles = count(1)
         self._listeners: dict[tuple[bytes, Watcher], Callable[[], None]] = {}
+
+    def trace_with(self, tracer: Callable[[MessageTrace, bytes], bool]) -> None:
+        """Have `tracer(trace, subject)` decide whether a handler gets a message of which a trace is made."""
+        self._inbox.tracer = tracer
 
     def subscribe(self, subject: bytes, handler: Handler, *, queue: bytes | None = None) -> int:
         """Returns a handle for `unsubscribe`. Raises InvalidSubject."""
@@ -51,6 +59,11 @@ class InternalClient:
         delivered = self.hub.publish(self.interest, subject, payload, reply, headers)
         self.hub.flush_soon()
         return delivered
+
+    def answer(self, reply: bytes, payload: bytes) -> None:
+        """An answer of the server itself is for this account only, whatever others import from it."""
+        self.hub.publish(self.interest, reply, payload, past_shadows=True)
+        self.hub.flush_soon()
 
     def has_interest(self, subject: bytes) -> bool:
         return self.interest.has(subject)

@@ -1,8 +1,8 @@
 """Many equal timers for the price of one.
 
 Every connection needs a timer for its first ping, its next pings and its authentication, and all timers of a
-kind take equally long. So they end in the order in which they were started, and a queue and one timer of the
-event loop do for all of them.
+kind take equally long. So they end in the order in which they were started, and one queue and one timer of
+the event loop are enough for all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EqualTimers(Generic[Item]):
 
     @property
     def seconds(self) -> float:
-        """A shorter time holds for the timers that run, too: they end no later than ones started now."""
+        """A shorter time also applies to the timers that run: they end no later than ones started now."""
         return self._seconds
 
     @seconds.setter

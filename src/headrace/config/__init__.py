@@ -17,13 +17,13 @@ from headrace.config.flags import (
     usage,
     version_line,
 )
+from headrace.config.identity import User
 from headrace.config.load import Loaded, check_configuration, load_file, load_options
 from headrace.config.options import (
     ANY_FREE_PORT,
     DEFAULT_OPTIONS,
     NATS_VERSION,
     Options,
-    User,
     check_options,
     is_bcrypt,
 )

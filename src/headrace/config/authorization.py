@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from headrace.config.durations import parse_duration
-from headrace.config.options import User
+from headrace.config.identity import Permissions, User
+from headrace.config.operators.callout import read_callout
+from headrace.config.permissions import (
+    apply_default_permissions,
+    read_connection_types,
+    read_permissions,
+)
 from headrace.config.problems import Problems
-from headrace.config.unsupported import UNSUPPORTED_AUTHORIZATION, UNSUPPORTED_USER, unsupported_message
+from headrace.config.unsupported import unsupported_message
 from headrace.config.values import Value
+from headrace.keys.nkeys import is_public
 
 HIGH_TIMEOUT_SECONDS = 60
 
@@ -17,6 +24,9 @@ def read_authorization(block: Value, problems: Problems) -> dict[str, object]:
     for name, value in block.mapping().items():
         with problems.collecting():
             _read_field(name, value, changes, problems)
+    default = changes.pop("default_permissions", None)
+    if isinstance(default, Permissions) and isinstance(users := changes.get("users"), tuple):
+        changes["users"] = apply_default_permissions(users, default)
     with problems.collecting():
         _check_combination(block, changes)
     return changes
@@ -34,10 +44,14 @@ def _read_field(name: str, value: Value, changes: dict[str, object], problems: P
         changes["auth_timeout"] = _read_timeout(value, problems)
     elif lowered == "users":
         changes["users"] = read_users(value, problems)
+    elif lowered in ("default_permission", "default_permissions", "permissions"):
+        changes["default_permissions"] = read_permissions(value, problems)
+    elif lowered in ("auth_callout", "auth_hook"):
+        changes["callout"] = read_callout(value, problems)
+    elif lowered == "python":
+        changes["python_hook"] = value.string()
     elif lowered == "proxy_required":
         _refuse_proxy(value)
-    elif lowered in UNSUPPORTED_AUTHORIZATION:
-        raise value.error(unsupported_message(name, UNSUPPORTED_AUTHORIZATION[lowered]))
     elif not value.used_as_variable:
         raise value.error(f'unknown field "{name}"')
 
@@ -70,29 +84,45 @@ def read_users(value: Value, problems: Problems) -> tuple[User, ...]:
     users = []
     for entry in value.plain:
         with problems.collecting():
-            users.append(_read_user(entry))
+            users.append(_read_user(entry, problems))
     return tuple(users)
 
 
-def _read_user(entry: Value) -> User:
+def _read_user(entry: Value, problems: Problems) -> User:
     if not isinstance(entry.plain, dict):
         raise entry.error("Expected user entry to be a map/struct")
-    user = password = ""
+    user = password = nkey = ""
+    permissions = connection_types = None
     for name, value in entry.plain.items():
         lowered = name.lower()
         if lowered in ("user", "username"):
             user = value.string()
         elif lowered in ("pass", "password"):
             password = value.string()
+        elif lowered in ("permission", "permissions", "authorization"):
+            permissions = read_permissions(value, problems)
+        elif lowered in ("allowed_connection_types", "connection_types", "clients"):
+            connection_types = read_connection_types(value, problems)
+        elif lowered == "nkey":
+            nkey = value.string()
         elif lowered == "proxy_required":
             _refuse_proxy(value)
-        elif lowered in UNSUPPORTED_USER:
-            raise value.error(unsupported_message(name, UNSUPPORTED_USER[lowered]))
         elif not value.used_as_variable:
             raise value.error(f'unknown field "{name}"')
-    if not user:
+    if not user and not nkey:
         raise entry.error("User entry requires a user")
-    return User(user, password)
+    if nkey:
+        _check_nkey(entry, nkey, has_others=bool(user or password))
+    return User(user, password, nkey, permissions=permissions, connection_types=connection_types)
+
+
+def _check_nkey(entry: Value, nkey: str, *, has_others: bool) -> None:
+    if not is_public(nkey, "user"):
+        raise entry.error(
+            "Not a valid public nkey for a user", hint="it starts with U; a seed starts with SU"
+        )
+    if has_others:
+        raise entry.error("Nkey users do not take usernames or passwords")
 
 
 def _refuse_proxy(value: Value) -> None:
@@ -118,6 +148,7 @@ def check_names(where: Value, users: tuple[User, ...]) -> None:
     """Raises ConfigError if two users have the same name."""
     names: set[str] = set()
     for user in users:
-        if user.user in names:
-            raise where.error(f'Duplicate user "{user.user}" detected')
-        names.add(user.user)
+        name = user.nkey or user.user
+        if name in names:
+            raise where.error(f'Duplicate {"nkey" if user.nkey else "user"} "{name}" detected')
+        names.add(name)

@@ -14,15 +14,31 @@ from dataclasses import dataclass
 
 import msgspec
 
-from headrace.config.accounts import ONE_ACCOUNT, SYSTEM_ACCOUNT, read_accounts
+from headrace.config.accounts.directives import Outside, read_accounts
+from headrace.config.accounts.links import check_links
+from headrace.config.accounts.mappings import read_mappings
 from headrace.config.addresses import read_listen
-from headrace.config.authorization import read_authorization
+from headrace.config.authorization import check_names, read_authorization
+from headrace.config.console import read_console
 from headrace.config.durations import format_duration, parse_duration
+from headrace.config.http_in import read_http_in
 from headrace.config.jetstream import read_jetstream
+from headrace.config.operators.checks import system_account_of
+from headrace.config.operators.directives import (
+    read_default_sentinel,
+    read_operators,
+    read_pinned_accounts,
+    read_preload,
+    read_resolver,
+    read_trusted_keys,
+)
+from headrace.config.operators.trust import TrustOptions
 from headrace.config.options import NOBODY, Options
 from headrace.config.problems import Problems
+from headrace.config.tls.directives import read_tls
 from headrace.config.unsupported import UNSUPPORTED_DIRECTIVES, unsupported_message
 from headrace.config.values import Value
+from headrace.config.websocket import read_websocket
 
 MINIMUM_LAME_DUCK_SECONDS = 30
 _INT32_MAX = 2**31 - 1
@@ -154,28 +170,43 @@ def _http_base_path(value: Value, context: Context) -> Changes:
 
 
 def _authorization(value: Value, context: Context) -> Changes:
-    changes = read_authorization(value, context.problems)
-    if "account" not in context.changes:
+    changes = {**read_authorization(value, context.problems), "has_authorization": True}
+    in_accounts = context.changes.get("users")
+    if not in_accounts:
         return changes
+    assert isinstance(in_accounts, tuple)
     if changes["username"]:
         raise value.error("Can not have a single user/pass and a users array")
     if changes["token"]:
         raise value.error("Can not have a token and a users array")
-    if changes.pop("users", None):
-        raise value.error(f"users outside of the account: {ONE_ACCOUNT}")
-    return changes
+    outside = changes.get("users")
+    users = in_accounts + (outside if isinstance(outside, tuple) else ())
+    check_names(value, users)
+    return {**changes, "users": users}
 
 
 def _accounts(value: Value, context: Context) -> Changes:
-    changes = read_accounts(value, context.problems)
-    if "users" in changes:
-        if context.changes.get("username"):
-            raise value.error("Can not have a single user/pass and accounts")
-        if context.changes.get("token"):
-            raise value.error("Can not have a token and accounts")
-        if context.changes.get("users"):
-            raise value.error(f"users outside of the account: {ONE_ACCOUNT}")
-    return changes
+    changes, problems = context.changes, context.problems
+    given = changes.get("users")
+    outside = Outside(
+        users=given if isinstance(given, tuple) else (),
+        has_username=bool(changes.get("username")),
+        has_token=bool(changes.get("token")),
+    )
+    accounts, users = read_accounts(value, problems, outside)
+    if not problems.errors:
+        has_system_account = not changes.get("no_system_account")
+        for error in check_links(accounts, has_system_account=has_system_account):
+            problems.errors.append(value.error(error.message, hint=error.hint))
+    return {"accounts": accounts, **({"users": (*outside.users, *users)} if users else {})}
+
+
+def _tls(value: Value, context: Context) -> Changes:
+    return {"tls": read_tls(value)}
+
+
+def _mappings(value: Value, context: Context) -> Changes:
+    return {"mappings": read_mappings(value, context.problems)}
 
 
 def _server_tags(value: Value, context: Context) -> Changes:
@@ -206,17 +237,47 @@ def _jetstream(value: Value, context: Context) -> Changes:
     return read_jetstream(value, context.problems, store_dir_given=bool(context.changes.get("store_dir")))
 
 
+def _console(value: Value, context: Context) -> Changes:
+    return {"console": read_console(value)}
+
+
+def _websocket(value: Value, context: Context) -> Changes:
+    return read_websocket(value, context.problems)
+
+
+def _http_in(value: Value, context: Context) -> Changes:
+    return read_http_in(value, context.problems)
+
+
 def _default_domain(value: Value, context: Context) -> Changes:
-    """This is for accounts without JetStream; the only account either has it or does not."""
+    """The domain to use for accounts without JetStream: of leaf nodes."""
     if value.mapping():
-        raise value.error(unsupported_message(context.name, "several accounts"))
+        raise value.error(unsupported_message(context.name, "leaf nodes"))
     return {}
+
+
+def _operator(value: Value, context: Context) -> Changes:
+    trust = read_operators(value, _trust_so_far(context))
+    named = system_account_of(trust)
+    return {
+        "trust": trust,
+        **({"system_account": named} if named and "system_account" not in context.changes else {}),
+    }
+
+
+def _trust(read: Callable[[Value, TrustOptions], TrustOptions]) -> Reader:
+    return lambda value, context: {"trust": read(value, _trust_so_far(context))}
+
+
+def _trust_so_far(context: Context) -> TrustOptions:
+    trust = context.changes.get("trust")
+    return trust if isinstance(trust, TrustOptions) else TrustOptions()
 
 
 def _system_account(value: Value, context: Context) -> Changes:
-    if value.string() not in ("", SYSTEM_ACCOUNT):
-        raise value.error(unsupported_message(context.name, "several accounts"))
-    return {}
+    if not isinstance(value.plain, str):
+        raise value.error("system account name must be a string")
+    return {"system_account": value.plain}
 
 
 def _only_off(capability: str) -> Reader:
@@ -248,6 +309,8 @@ DIRECTIVES: dict[str, Reader] = {
     "http": _listen("http_host", "http_port"),
     "http_port": _integer("http_port"),
     "monitor_port": _integer("http_port"),
+    "https": _listen("http_host", "https_port"),
+    "https_port": _integer("https_port"),
     "http_base_path": _http_base_path,
     "server_name": _server_name,
     "server_tags": _server_tags,
@@ -272,6 +335,10 @@ DIRECTIVES: dict[str, Reader] = {
     "authorization": _authorization,
     "accounts": _accounts,
     "no_auth_user": _string("no_auth_user"),
+    "tls": _tls,
+    "allow_non_tls": _boolean("allow_non_tls"),
+    "mappings": _mappings,
+    "maps": _mappings,
     "debug": _boolean("debug"),
     "trace": _boolean("trace"),
     "trace_verbose": _trace_kind("trace_verbose"),
@@ -298,9 +365,19 @@ DIRECTIVES: dict[str, Reader] = {
     "no_system_account": _boolean("no_system_account"),
     "no_system": _boolean("no_system_account"),
     "no_sys_acc": _boolean("no_system_account"),
+    **dict.fromkeys(("operator", "operators", "roots", "root", "root_operators", "root_operator"), _operator),
+    **dict.fromkeys(("trusted", "trusted_keys"), _trust(read_trusted_keys)),
+    **dict.fromkeys(("resolver", "account_resolver", "accounts_resolver"), _trust(read_resolver)),
+    "resolver_preload": _trust(read_preload),
+    "resolver_pinned_accounts": _trust(read_pinned_accounts),
+    "default_sentinel": _trust(read_default_sentinel),
     "system_account": _system_account,
     "system": _system_account,
     "jetstream": _jetstream,
+    "console": _console,
+    "websocket": _websocket,
+    "ws": _websocket,
+    "http_in": _http_in,
     "default_js_domain": _default_domain,
     "syslog": _only_off("syslog"),
     "proxy_protocol": _only_off("the PROXY protocol"),

@@ -51,6 +51,16 @@ class Flag(msgspec.Struct, frozen=True):
     help: str
 
 
+class TlsFlags(msgspec.Struct, frozen=True):
+    """What the flags that begin with `tls` say. They override the files of a `tls` block."""
+
+    enabled: bool = True
+    certificate: str = ""
+    key: str = ""
+    ca_file: str = ""
+    verify: bool = False
+
+
 class CommandLine(msgspec.Struct, frozen=True):
     """A parsed command line.
 
@@ -61,6 +71,7 @@ class CommandLine(msgspec.Struct, frozen=True):
     config_path: str = ""
     signal: str = ""
     changes: dict[str, FlagValue] = {}
+    tls: TlsFlags | None = None
 
     def __repr__(self) -> str:
         # Names only: a password must not reach a log by way of a repr.
@@ -73,6 +84,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("n", "name", "server_name"), str, "server_name", "server name (default: the server's id)"),
     Flag(("P", "pid"), str, "pid_file", "write the process id to this file"),
     Flag(("m", "http_port"), int, "http_port", "port for HTTP monitoring; -1 takes any free one"),
+    Flag(("ms", "https_port"), int, "https_port", "port for HTTPS monitoring; -1 takes any free one"),
     Flag(("c", "config"), str, "", "configuration file"),
     Flag(("t",), bool, "", "check the configuration file and exit"),
     Flag(("sl", "signal"), str, "", "SIGNAL=PID: send ldm, stop, quit, term, reopen or reload to a server"),
@@ -91,6 +103,11 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("user",), str, "username", "user that clients must give"),
     Flag(("pass",), str, "password", "password that clients must give"),
     Flag(("auth",), str, "token", "token that clients must give"),
+    Flag(("tls",), bool, "", "TLS for clients; -tls=false turns it off"),
+    Flag(("tlsverify",), bool, "", "clients must have a certificate"),
+    Flag(("tlscert",), str, "", "the server's certificate, a PEM file"),
+    Flag(("tlskey",), str, "", "its private key, a PEM file"),
+    Flag(("tlscacert",), str, "", "the authorities that sign clients' certificates, a PEM file"),
     Flag(("js", "jetstream"), bool, "jetstream", "enable JetStream: streams that are kept"),
     Flag(("sd", "store_dir"), str, "store_dir", "storage directory for JetStream"),
     Flag(("h", "help"), bool, "", "show this text"),
@@ -99,8 +116,8 @@ FLAGS: tuple[Flag, ...] = (
 
 # Known to nats-server but not supported here yet; they are parsed as it does, so that the message names the
 # right flag.
-_UNSUPPORTED_BOOLEANS = frozenset({"tls", "tlsverify", "no_advertise", "s", "syslog", "help_tls"})
-_UNSUPPORTED_INTEGERS = frozenset({"ms", "https_port", "connect_retries", "profile"})
+_UNSUPPORTED_BOOLEANS = frozenset({"no_advertise", "s", "syslog", "help_tls"})
+_UNSUPPORTED_INTEGERS = frozenset({"connect_retries", "profile"})
 
 # Several options at once, applied after the single ones whatever their order on the line.
 _COMBINED: dict[str, tuple[str, ...]] = {
@@ -128,7 +145,8 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
     config_path = str(given.get("c", ""))
     if given.get("t") and not config_path:
         raise UsageError("must specify [-c, --config] option to check configuration file syntax")
-    return CommandLine("check" if given.get("t") else "serve", config_path, changes=changes)
+    action: Action = "check" if given.get("t") else "serve"
+    return CommandLine(action, config_path, changes=changes, tls=_tls_flags(given))
 
 
 def usage(program: str = "headrace-server") -> str:
@@ -172,6 +190,18 @@ def _changes(given: dict[str, FlagValue]) -> dict[str, FlagValue]:
         if name in given:
             changes.update(dict.fromkeys(_COMBINED[name], given[name]))
     return changes
+
+
+def _tls_flags(given: dict[str, FlagValue]) -> TlsFlags | None:
+    if not any(name.startswith("tls") for name in given):
+        return None
+    return TlsFlags(
+        enabled=bool(given.get("tls", True)),
+        certificate=str(given.get("tlscert", "")),
+        key=str(given.get("tlskey", "")),
+        ca_file=str(given.get("tlscacert", "")),
+        verify=bool(given.get("tlsverify", False)),
+    )
 
 
 # Go's flag package

@@ -11,7 +11,21 @@ import tempfile
 
 import msgspec
 
+from headrace.config.console import DEFAULT_CONSOLE, ConsoleOptions
 from headrace.config.durations import format_duration
+from headrace.config.http_in import NO_HTTP_IN, HttpInOptions, check_http_in
+from headrace.config.identity import (
+    GLOBAL_ACCOUNT,
+    SYSTEM_ACCOUNT,
+    AccountLimits,
+    AccountOptions,
+    Mapping,
+    User,
+)
+from headrace.config.operators.checks import check_trust
+from headrace.config.operators.trust import CalloutOptions, TrustOptions
+from headrace.config.tls.settings import DEFAULT_TIMEOUT_SECONDS, TlsSettings
+from headrace.config.websocket import NO_WEBSOCKET, WebSocketOptions, check_no_auth_user, check_websocket
 from headrace.errors import ConfigError
 
 NATS_VERSION = "2.15.1"
@@ -22,7 +36,6 @@ API_LEVEL = 5
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 4222
 ANY_FREE_PORT = -1
-GLOBAL_ACCOUNT = "$G"
 NOBODY = -1
 
 SYNC_ALWAYS = 0.0
@@ -31,16 +44,6 @@ DEFAULT_MAX_CONSUMERS = 1000
 
 KIB = 1024
 MIB = 1024 * KIB
-
-
-class User(msgspec.Struct, frozen=True):
-    """One entry of `authorization { users }`. The password may be a bcrypt hash."""
-
-    user: str
-    password: str = ""
-
-    def __repr__(self) -> str:
-        return f"User(user={self.user!r})"  # a password must not reach a log by way of a repr
 
 
 class JetStreamLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,19 +60,6 @@ class JetStreamLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     default_max_consumers: int = 0  # 0: DEFAULT_MAX_CONSUMERS
 
 
-class AccountLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`accounts { NAME { jetstream } }`: what an account's streams may use together. -1 is no limit."""
-
-    max_memory: int = -1
-    max_storage: int = -1
-    max_streams: int = -1
-    max_consumers: int = -1
-    max_ack_pending: int = -1
-    memory_max_stream_bytes: int = -1
-    storage_max_stream_bytes: int = -1
-    max_bytes_required: bool = False
-
-
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a server."""
 
@@ -79,7 +69,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     client_advertise: str = ""
     http_host: str = ""  # empty: the same as host
     http_port: int = 0  # 0: no monitoring; ANY_FREE_PORT: the system chooses
+    https_port: int = 0  # the same with TLS; there can be only one of them
+    http_port_is_optional: bool = False  # if it is taken, the system chooses another
     http_base_path: str = "/"
+    console: ConsoleOptions = DEFAULT_CONSOLE
+    websocket: WebSocketOptions = NO_WEBSOCKET
+    http_in: HttpInOptions = NO_HTTP_IN  # messages over HTTP
 
     # Identity
     server_name: str = ""  # empty: its id
@@ -109,8 +104,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     users: tuple[User, ...] | None = None  # None: there is no users array. An empty one keeps everyone out
     no_auth_user: str = ""
-    account: str = GLOBAL_ACCOUNT  # the account of all users
+    has_authorization: bool = False  # there is an authorization block
+    accounts: tuple[AccountOptions, ...] = ()  # besides the global one
+    system_account: str = ""  # empty: $SYS
+    mappings: tuple[Mapping, ...] = ()  # of the global account
+    trust: TrustOptions = TrustOptions()  # operator mode
+    callout: CalloutOptions | None = None  # a service that decides who may connect
+    python_hook: str = ""  # a Python function that does: module:function
     auth_timeout: float = 2.0
+
+    # TLS
+    tls: TlsSettings | None = None
+    allow_non_tls: bool = False  # clients may choose
 
     # Logging
     debug: bool = False
@@ -141,8 +146,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     jetstream_strict: bool = True  # unknown fields of API requests are errors
     jetstream_unique_tag: str = ""  # for clusters
     jetstream_limits: JetStreamLimits = JetStreamLimits()
-    account_jetstream: bool = True  # whether the account may have streams, if the server has JetStream
-    account_limits: AccountLimits = AccountLimits()
     jetstream_request_queue_limit: int = 10_000
     sync_interval: float = SYNC_ALWAYS  # until an acknowledged message is synced; nats-server's is 2 minutes
 
@@ -165,6 +168,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return self.http_host or self.host
 
     @property
+    def monitor_port(self) -> int:
+        """With or without TLS; 0: no monitoring."""
+        return self.http_port or self.https_port
+
+    @property
+    def http_in_host(self) -> str:
+        return self.http_in.host or self.host
+
+    @property
+    def tls_required(self) -> bool:
+        return self.tls is not None and not self.allow_non_tls
+
+    @property
+    def tls_timeout(self) -> float:
+        return self.tls.timeout if self.tls else DEFAULT_TIMEOUT_SECONDS
+
+    @property
     def jetstream_directory(self) -> str:
         """Where streams are stored.
 
@@ -179,13 +199,48 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
         A password without a user asks for none, as in nats-server.
         """
-        return self.users is not None or bool(self.username or self.token)
+        has_users = self.users is not None or bool(self.username or self.token)
+        is_decided_elsewhere = self.trust.is_operator_mode or bool(self.python_hook)
+        return has_users or self.has_system_account_only or is_decided_elsewhere
+
+    @property
+    def system_account_name(self) -> str:
+        """Empty: there is none."""
+        return self.system_account or ("" if self.no_system_account else SYSTEM_ACCOUNT)
+
+    @property
+    def has_system_account_only(self) -> bool:
+        """Whether there is just a system account, for its users: everybody else needs no credentials."""
+        return (
+            [account.name for account in self.accounts] == [self.system_account or SYSTEM_ACCOUNT]
+            and not self.no_auth_user
+            and not self.has_authorization
+        )
+
+    @property
+    def all_accounts(self) -> tuple[AccountOptions, ...]:
+        """With the global account, and a system account if there is one.
+
+        The global account has streams if it is the only one; otherwise those have that ask for them. Nobody
+        is in it in operator mode.
+        """
+        names = {account.name for account in self.accounts}
+        is_alone = names <= {self.system_account_name} and not self.trust.is_operator_mode
+        first = AccountOptions(
+            GLOBAL_ACCOUNT, jetstream=AccountLimits() if is_alone else None, mappings=self.mappings
+        )
+        system = self.system_account_name
+        last = (AccountOptions(system),) if system and system not in names else ()
+        return (first, *self.accounts, *last)
 
     @property
     def has_plaintext_password(self) -> bool:
         """Whether to warn that a secret is in clear text where a bcrypt hash could be."""
-        # nats-server warns of a user without a password, too.
-        secrets = [*filter(None, (self.password, self.token)), *(user.password for user in self.users or ())]
+        # nats-server warns of a user without a password, too, unless certificates say who is who.
+        passwords = [user.password for user in self.users or () if not user.nkey]
+        if self.tls is not None and self.tls.maps_users:
+            passwords = [password for password in passwords if password]
+        secrets = [*filter(None, (self.password, self.token)), *passwords]
         return not all(is_bcrypt(secret) for secret in secrets)
 
 
@@ -245,20 +300,55 @@ def check_options(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     check_domain(options.jetstream_domain)
-    if options.account != GLOBAL_ACCOUNT and (options.username or options.token):
-        # They would be in the global account, isolated from the users of the other one.
+    check_trust(
+        options.trust,
+        system_account=options.system_account,
+        has_accounts=bool(options.accounts),
+        users=options.users or (),
+        version=NATS_VERSION,
+    )
+    if not options.trust.is_operator_mode:
+        check_system_account(options)
+    check_callout(options)
+    if options.no_auth_user and options.trust.operators:
+        raise ConfigError("no_auth_user not compatible with Trusted Operator")
+    if options.http_port and options.https_port:
         raise ConfigError(
-            "a user or token next to the users of an account: "
-            "this version of Headrace supports one account and does not support more yet"
+            f"can't specify both HTTP ({options.http_port}) and HTTPs ({options.https_port}) ports"
         )
-    name = options.no_auth_user
-    if name and options.users is None:
-        raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
-    if name and all(user.user != name for user in options.users or ()):
-        raise ConfigError(
-            f'no_auth_user: "{name}" not present as user or nkey in authorization block '
-            "or account configuration"
-        )
+    if options.https_port and options.tls is None:
+        raise ConfigError("TLS cert and key required for HTTPS")
+    check_no_auth_user(options, options.no_auth_user)
+    check_websocket(options)
+    ports = {"port": options.port, "monitor_port": options.monitor_port, "websocket": options.websocket.port}
+    check_http_in(options.http_in, ports=ports)
+
+
+def check_callout(options: Options) -> None:
+    """Raises ConfigError."""
+    if options.trust.operators and (options.callout or options.python_hook):
+        raise ConfigError("operators do not allow authorization callouts to be configured directly")
+    if options.callout and options.python_hook:
+        raise ConfigError("authorization has both auth_callout and python: only one of them can decide")
+    check_callout_accounts(options)
+
+
+def check_callout_accounts(options: Options) -> None:
+    """Raises ConfigError. nats-server does so for `-t`, too."""
+    names = {account.name for account in options.accounts}
+    for name in options.callout.allowed_accounts if options.callout else ():
+        if name not in names:
+            raise ConfigError(f'auth_callout allowed account "{name}" not found in configured accounts')
+
+
+def check_system_account(options: Options) -> None:
+    """Raises ConfigError if it is not one of the accounts, or has streams."""
+    name = options.system_account
+    found = [account for account in options.accounts if account.name == (name or SYSTEM_ACCOUNT)]
+    if name and name != GLOBAL_ACCOUNT and not found:
+        raise ConfigError("error resolving system account: account missing")
+    if options.jetstream and any(account.jetstream is not None for account in found):
+        raise ConfigError("Not allowed to enable JetStream on the system account")
 
 
 def check_domain(domain: str) -> None:

@@ -22,6 +22,10 @@ class ConfigFileError(ConfigError):
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
 
+    @property
+    def explained(self) -> str:
+        return "\n".join(problem.explained for problem in self.problems)
+
 
 class Problems:
     """Errors, which make a configuration unusable, and warnings, which do not (but fail `-t`)."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from headrace.config.addresses import split_host_port
+from headrace.config.http_in import HttpInOptions
+from headrace.config.operators.trust import TrustOptions
 from headrace.config.options import ANY_FREE_PORT, SECRET_OPTIONS, Options
+from headrace.config.websocket import WebSocketOptions
 from headrace.errors import ConfigError
 
 # Applied at once, grouped by what the server must do.
@@ -25,7 +28,22 @@ LOGGING_OPTIONS = frozenset(
         "log_file",
     }
 )
-AUTH_OPTIONS = frozenset({"username", "password", "token", "users", "auth_timeout"})
+AUTH_OPTIONS = frozenset(
+    {
+        "username",
+        "password",
+        "token",
+        "users",
+        "auth_timeout",
+        "accounts",
+        "mappings",
+        "has_authorization",
+        "trust",
+        "callout",
+        "python_hook",
+    }
+)
+TLS_OPTIONS = frozenset({"tls"})
 FILE_OPTIONS = frozenset({"pid_file", "ports_file_dir"})
 INFO_OPTIONS = frozenset({"client_advertise", "max_payload", "tags", "metadata"})
 LIMIT_OPTIONS = frozenset(
@@ -41,7 +59,16 @@ LIMIT_OPTIONS = frozenset(
         "no_fast_producer_stall",
     }
 )
-RELOADABLE_OPTIONS = LOGGING_OPTIONS | AUTH_OPTIONS | FILE_OPTIONS | INFO_OPTIONS | LIMIT_OPTIONS
+CONSOLE_OPTIONS = frozenset({"console"})
+RELOADABLE_OPTIONS = (
+    LOGGING_OPTIONS
+    | AUTH_OPTIONS
+    | TLS_OPTIONS
+    | FILE_OPTIONS
+    | INFO_OPTIONS
+    | LIMIT_OPTIONS
+    | CONSOLE_OPTIONS
+)
 
 # Not set by users: they may differ, and need no action. Without JetStream, the storage directory does not
 # matter.
@@ -67,7 +94,7 @@ class ReloadPlan(msgspec.Struct, frozen=True):
     @property
     def info_changed(self) -> bool:
         """Whether clients must be sent a new INFO."""
-        return bool(self.changed & INFO_OPTIONS)
+        return bool(self.changed & (INFO_OPTIONS | TLS_OPTIONS))
 
 
 def plan_reload(old: Options, new: Options) -> ReloadPlan:
@@ -79,24 +106,52 @@ def plan_reload(old: Options, new: Options) -> ReloadPlan:
     """
     if new.port == ANY_FREE_PORT:
         new = msgspec.structs.replace(new, port=old.port)
-    if new.http_port == ANY_FREE_PORT and old.http_port:
+    if (new.http_port == ANY_FREE_PORT or new.http_port_is_optional) and old.http_port:
         new = msgspec.structs.replace(new, http_port=old.http_port)
+    if new.https_port == ANY_FREE_PORT and old.https_port:
+        new = msgspec.structs.replace(new, https_port=old.https_port)
+    if new.websocket.port == ANY_FREE_PORT and old.websocket.port:
+        kept = msgspec.structs.replace(new.websocket, port=old.websocket.port)
+        new = msgspec.structs.replace(new, websocket=kept)
+    if new.http_in.port == ANY_FREE_PORT and old.http_in.port:
+        new = msgspec.structs.replace(
+            new, http_in=msgspec.structs.replace(new.http_in, port=old.http_in.port)
+        )
     changed = frozenset(
         name for name in Options.__struct_fields__ if getattr(old, name) != getattr(new, name)
     )
     if old.jetstream and "store_dir" in changed:
         raise ConfigError("config reload not supported for jetstream storage directory")
+    if "trust" in changed:
+        _check_trust(old.trust, new.trust)
     for name in sorted(changed & RESTART_OPTIONS):
-        if not (name == "no_auth_user" and _no_auth_user_left(old, new)):
+        may_change = name == "no_auth_user" and _no_auth_user_left(old, new)
+        may_change |= name == "websocket" and _is_other_tls(old.websocket, new.websocket)
+        may_change |= name == "http_in" and _is_other_tls(old.http_in, new.http_in)
+        if not may_change:
             raise ConfigError(f"config reload not supported for {name}: {_difference(name, old, new)}")
     if "client_advertise" in changed and new.client_advertise and not _is_host_port(new.client_advertise):
         raise ConfigError(f"invalid ClientAdvertise value of {new.client_advertise}")
     return ReloadPlan(new, changed - IGNORED_OPTIONS)
 
 
+def _check_trust(old: TrustOptions, new: TrustOptions) -> None:
+    """Other tokens of accounts may come; whom the server trusts must stay."""
+    for name in ("operators", "trusted_keys", "resolver"):
+        if getattr(old, name) != getattr(new, name):
+            raise ConfigError(f"config reload not supported for {name}: it has changed")
+
+
+def _is_other_tls(old: WebSocketOptions | HttpInOptions, new: WebSocketOptions | HttpInOptions) -> bool:
+    """Certificates may change, and nothing else."""
+    return bool(old.tls and new.tls) and msgspec.structs.replace(old, tls=new.tls) == new
+
+
 def _no_auth_user_left(old: Options, new: Options) -> bool:
     """no_auth_user may be removed together with its user."""
-    return not new.no_auth_user and all(user.user != old.no_auth_user for user in new.users or ())
+    return not new.no_auth_user and all(
+        old.no_auth_user not in (user.user, user.nkey) for user in new.users or ()
+    )
 
 
 def _difference(name: str, old: Options, new: Options) -> str:

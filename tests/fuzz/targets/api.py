@@ -30,7 +30,7 @@ MOST_STEPS = 4
 API = b"$JS.API."
 INBOX = b"_R.%d"
 STREAMS = (b"S", b"S", b"S", b"T", b"no")
-CONSUMERS = (b"c", b"c", b"d", b"no")
+CONSUMERS = (b"c", b"c", b"d", b"no", b"\xc3x")  # the last is not UTF-8
 SUBJECTS = sorted(
     [API + route.pattern.encode() for route in ROUTES]
     + [API + b"DIRECT.GET.*", API + b"DIRECT.GET.*.s.a", b"s.a"]
@@ -80,6 +80,7 @@ class Room:
         asyncio.get_running_loop().add_reader(hub.fileno(), hub.poll)
         self.jetstream.start()
         self.client.subscribe(b"_R.*", self.on_answer)
+        self.client.subscribe(b"$JS.EVENT.ADVISORY.API", lambda _: None)  # audits are written only if read
 
     def on_answer(self, message: InboxMessage) -> None:
         if self.answer is not None and not self.answer.done() and message.subject == self.inbox:

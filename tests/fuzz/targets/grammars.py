@@ -16,7 +16,7 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 from headrace.config.durations import format_duration, parse_duration
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.streams.json_syntax import examine
 from headrace.go_formats import LAST_TIME
 from headrace.streams import headers

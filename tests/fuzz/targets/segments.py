@@ -18,7 +18,7 @@ import os
 import tempfile
 from zlib import crc32
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.segments.codec import compress
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log

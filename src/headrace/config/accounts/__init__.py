@@ -1,0 +1,1 @@
+"""The `accounts` block: limits, exports, imports, mappings, and whether they fit together."""

@@ -1,0 +1,1 @@
+"""Operator mode and callouts, as the configuration says it."""
