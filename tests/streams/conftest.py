@@ -54,9 +54,13 @@ async def wait_until_removed(streams: Path, names: list[str]) -> None:
     It also removes the directory if it is empty, even while a new stream is being created in it. Something
     that lies there keeps it from doing so.
     """
-    streams.mkdir(parents=True, exist_ok=True)
-    (streams / ".keep").touch()
     for _ in range(POLLS):
-        if not any((streams / name).exists() for name in names):
-            return
+        try:
+            streams.mkdir(parents=True, exist_ok=True)
+            (streams / ".keep").touch()
+        except FileNotFoundError:
+            pass  # it was removed in between
+        else:
+            if not any((streams / name).exists() for name in names):
+                return
         await asyncio.sleep(POLL_SECONDS)

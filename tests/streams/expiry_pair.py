@@ -13,7 +13,7 @@ import msgspec
 from headrace.broker.broker import Broker
 from headrace.config.options import Options
 from headrace.config.storage import with_limits
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.logs import Logger, LogSettings
 from headrace.streams import headers
 from headrace.streams.api.dispatch import Request

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
+from headrace.subjects.grammar import matches
 from tests.servers import Server
 
 API = "$JS.API."
@@ -26,6 +27,7 @@ ACK = re.compile(r"(\$JS\.ACK\.[^.]+\.[^.]+\.\d+\.\d+\.\d+)\.\d+\.(\d+)")
 TIMES = {"created", "ts", "timestamp", "last_active", "pinned_ts", "first_ts", "last_ts", "time"}
 HIDDEN = {"id", "pinned_client_id", "pinned_id", "pause_remaining", "ack_time"}
 WAIT_SECONDS = 5.0
+PATIENCE_SECONDS = 20.0
 
 Session = Callable[["Recorder"], Awaitable[None]]
 
@@ -80,17 +82,40 @@ class Recorder:
     async def publish(
         self, *subjects: str, payload: bytes = b"x", headers: dict[str, str] | None = None
     ) -> None:
-        """Store one message on each subject."""
+        """Store one message on each subject, until the consumers that nobody asks have counted them.
+
+        nats-server acknowledges a message and only then tells its consumers, in another goroutine: whoever
+        asks in between is told the number before. A consumer that delivers at once counts as it delivers.
+        """
+        idle = [each for each in await self._consumers() if not _delivers(each)]
+        stored = {}
         for subject in subjects:
-            await self.client.request(subject, payload, timeout=WAIT_SECONDS, headers=headers)
+            answer = await self.client.request(subject, payload, timeout=WAIT_SECONDS, headers=headers)
+            stored[json.loads(answer.data)["seq"]] = subject
+        for each in idle:
+            counted = each["num_pending"] + sum(_takes(each, *message) for message in stored.items())
+            await self._until(each["name"], lambda now, counted=counted: now["num_pending"] == counted)
+
+    async def _consumers(self) -> list[Any]:
+        answer = await self.client.request(f"{API}CONSUMER.LIST.S", b"", timeout=WAIT_SECONDS)
+        return json.loads(answer.data).get("consumers") or []
+
+    async def _until(self, name: str, reached: Callable[[Any], bool]) -> None:
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while True:
+            answer = await self.client.request(f"{API}CONSUMER.INFO.S.{name}", b"", timeout=WAIT_SECONDS)
+            if reached(found := json.loads(answer.data)):
+                return
+            assert asyncio.get_running_loop().time() < end, found
+            await asyncio.sleep(0.01)
 
     async def until_waiting(self, count: int, name: str = "C") -> None:
         """Until the consumer knows of that many requests."""
-        while True:
-            answer = await self.client.request(f"{API}CONSUMER.INFO.S.{name}", b"", timeout=WAIT_SECONDS)
-            if json.loads(answer.data)["num_waiting"] == count:
-                return
-            await asyncio.sleep(0.01)
+        await self._until(name, lambda now: now["num_waiting"] == count)
+
+    async def until_unbound(self, name: str = "C") -> None:
+        """Until the consumer has noticed that nobody listens to its subject."""
+        await self._until(name, lambda now: not now.get("push_bound"))
 
     async def listen(self, subject: str, queue: str = "") -> None:
         self._inboxes[subject] = await self.client.subscribe(subject, queue=queue)
@@ -142,6 +167,17 @@ class Recorder:
             return
         answer = await self.client.request(message.reply, body, timeout=WAIT_SECONDS)
         self.note(f"ack of the ack: {describe(answer)}")
+
+
+def _delivers(consumer: Any) -> bool:
+    return bool(consumer["num_waiting"] or consumer.get("push_bound"))
+
+
+def _takes(consumer: Any, seq: int, subject: str) -> bool:
+    """It may start beyond the end of its stream."""
+    config = consumer["config"]
+    filters = config.get("filter_subjects") or [config.get("filter_subject", ">")]
+    return seq > consumer["delivered"]["stream_seq"] and any(matches(subject, each) for each in filters)
 
 
 def describe(message: Msg) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams import slices
 from headrace.streams.api.stream_info import count_subjects, list_deleted

@@ -1,7 +1,6 @@
 """JetStream as a server has it once: committer, limits, storage directory, logger and clock.
 
-Its streams belong to accounts (jetstream_account.py), which share all of that. There is one account: the
-global account `$G`, or the one in the configuration.
+Its streams belong to accounts (jetstream_account.py), which share all of that. The system account has none.
 """
 
 from __future__ import annotations
@@ -9,14 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from headrace.accounts.account import Account
+from headrace.accounts.directory import Accounts
 from headrace.broker.broker import Broker
-from headrace.config.options import AccountLimits, Options
-from headrace.engine.core.interest import Interest
+from headrace.config.options import Options
 from headrace.engine.store.committer import Committer
+from headrace.errors import ConfigError
 from headrace.go_formats import NANOSECONDS
 from headrace.logs import Logger
 from headrace.streams import formats
-from headrace.streams.jetstream_account import JetStreamAccount
+from headrace.streams.errors import StoreError
+from headrace.streams.jetstream_account import API_INFO, JetStreamAccount
 from headrace.streams.resources import ServerResources
 from headrace.streams.slices import Slices
 
@@ -40,7 +42,7 @@ class JetStream:
         self.directory = options.jetstream_directory
         self.committer = Committer(sync_interval=options.sync_interval)
         self.slices = Slices()
-        self.resources = ServerResources(
+        self.resources: ServerResources = ServerResources(
             max_memory=options.jetstream_max_memory,
             max_storage=options.jetstream_max_store,
             max_duplicate_window=int(options.jetstream_limits.duplicate_window * NANOSECONDS),
@@ -48,12 +50,46 @@ class JetStream:
         self.changing_streams = asyncio.Lock()
         """Held from the check whether a stream may have its resources until it has them (stream_requests)."""
         self.accounts: dict[str, JetStreamAccount] = {}
-        self._add_account(options.account, broker.interest, options.account_limits, options.account_jetstream)
+        self._stopping: set[asyncio.Task[None]] = set()
+        self.system_account = broker.accounts.system_name
+        for account in broker.accounts:
+            if account.name != self.system_account:
+                self._add_account(account)
+        broker.accounts.listeners.append(self._on_account)
 
-    def _add_account(
-        self, name: str, interest: Interest, limits: AccountLimits | None, is_enabled: bool
-    ) -> None:
-        self.accounts[name] = JetStreamAccount(self, name, interest, limits=limits, is_enabled=is_enabled)
+    def _add_account(self, account: Account) -> None:
+        """An account without streams has an API that says so, unless it uses that of another account."""
+        limits = account.options.jetstream
+        if limits is not None or not account.imports_service(API_INFO):
+            self.accounts[account.name] = JetStreamAccount(
+                self, account.name, account.interest, limits=limits, is_enabled=limits is not None
+            )
+
+    def _on_account(self, account: Account) -> None:
+        """One has come or changed since the start, with a token of it."""
+        if account.name == self.system_account:
+            return
+        self._end_if_changed(account.name, account)
+        self._follow(account)
+
+    def _end_if_changed(self, name: str, account: Account | None) -> None:
+        running = self.accounts.get(name)
+        if running is None:
+            return
+        if account is None or running.interest is not account.interest or not running.fits(account):
+            self._end(self.accounts.pop(name))
+
+    def _follow(self, account: Account) -> None:
+        if account.name in self.accounts:
+            self.accounts[account.name].resources.set_limits(account.options.jetstream)
+            return
+        self._add_account(account)
+        if account.name not in self.accounts:
+            return
+        if self._stopping:
+            self._start_later(self.accounts[account.name])
+        else:
+            self._start_account(self.accounts[account.name])
 
     @property
     def strict(self) -> bool:
@@ -70,8 +106,48 @@ class JetStream:
         for account in self.accounts.values():
             account.start()
 
+    def update(self, accounts: Accounts) -> None:
+        """Follow a reload: accounts may be new, gone, or have other limits. Files of streams stay."""
+        wanted = {one.name: one for one in accounts if one.name != accounts.system_name}
+        for name in list(self.accounts):
+            self._end_if_changed(name, wanted.get(name))
+        for account in wanted.values():
+            self._follow(account)
+        try:
+            self.resources.check_promised()
+        except ConfigError as error:
+            self.logger.error(str(error))
+
+    def _end(self, account: JetStreamAccount) -> None:
+        self.resources.accounts.remove(account.resources)
+        if not account.is_enabled:
+            account.client.close()  # it has only refused: there is nothing to wait for
+            return
+        task = asyncio.get_running_loop().create_task(account.stop())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    def _start_later(self, account: JetStreamAccount) -> None:
+        """After those that end: it may be the same account, with the same files."""
+
+        async def start() -> None:
+            await asyncio.gather(*(task for task in self._stopping if task is not asyncio.current_task()))
+            if self.accounts.get(account.name) is account:
+                self._start_account(account)
+
+        task = asyncio.get_running_loop().create_task(start())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    def _start_account(self, account: JetStreamAccount) -> None:
+        try:
+            account.start()
+        except StoreError as error:
+            self.logger.error(f"Account {account.name!r} has no streams: {error}")
+
     async def stop(self) -> None:
         """Stop accepting requests and messages, and write everything to disk."""
+        await asyncio.gather(*self._stopping)
         await asyncio.gather(*(account.stop() for account in self.accounts.values()))
         self.hub.remove_source(self.committer.fileno())
         self.committer.close()

@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.accounts.account import Account
+from headrace.broker.ids import random_id
 from headrace.broker.internal import InternalClient
+from headrace.config.identity import AccountLimits as ConfiguredLimits
 from headrace.config.options import API_LEVEL
-from headrace.config.options import AccountLimits as ConfiguredLimits
 from headrace.engine.core.interest import Interest
 from headrace.streams import formats
-from headrace.streams.api.advisories import client_info, random_id
+from headrace.streams.api.advisories import client_info
 from headrace.streams.api.dispatch import Api, Request
 from headrace.streams.api.domain import DomainApi
 from headrace.streams.api.routes import REFUSALS, ROUTES
+from headrace.streams.api.tracing import RequestTracer
+from headrace.streams.backup.transfers import Transfers
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.consumers.restore import recover_consumers
 from headrace.streams.errors import StoreError
@@ -38,11 +42,13 @@ from headrace.streams.files import (
 from headrace.streams.resources import AccountLimits, AccountResources
 from headrace.streams.stream import Stream
 from headrace.streams.wire_types import Int, Int64, Uint64, always
+from headrace.subjects.grammar import encode
 from headrace.unreadable import UNREADABLE_JSON
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream import JetStream
 
+API_INFO = "$JS.API.INFO"
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
 STOP_REQUESTS_SECONDS = 5.0
 STOP_CONSUMERS_SECONDS = 10.0
@@ -87,14 +93,16 @@ class JetStreamAccount:
         is_enabled: bool,
     ) -> None:
         self.jetstream = jetstream
-        self.name = name
+        self.name: str = name
         self.interest = interest
         self.directory = os.path.join(jetstream.directory, name, "streams")
         self.client = InternalClient(jetstream.hub, interest, jetstream.on_bug)
+        self.client.trace_with(RequestTracer(jetstream.system_account))
         self.streams: dict[str, Stream] = {}
         self.resources = AccountResources(
             self.streams, jetstream.resources, is_enabled=is_enabled, limits=limits
         )
+        self.transfers = Transfers(jetstream.logger)
         self.api: Api | None = None
         self.api_total = 0
         self.api_errors = 0
@@ -102,6 +110,11 @@ class JetStreamAccount:
     @property
     def is_enabled(self) -> bool:
         return self.resources.is_enabled
+
+    def fits(self, account: Account) -> bool:
+        """Whether the account still has, or still has not, streams of its own."""
+        is_enabled = account.options.jetstream is not None
+        return self.is_enabled == is_enabled and (is_enabled or not account.imports_service(API_INFO))
 
     # -- starting and stopping
 
@@ -131,6 +144,7 @@ class JetStreamAccount:
         logger = self.jetstream.logger
         for subject in await self.api.stop(STOP_REQUESTS_SECONDS) if self.api else ():
             logger.warn(f"JetStream Shutdown: gave up on a request that does not end: {subject}")
+        await self.transfers.stop()
         await self._save_consumers()
         for stream in self.streams.values():
             stream.stop()
@@ -247,7 +261,7 @@ class JetStreamAccount:
         fields: dict[str, Any] = {
             "server": self.jetstream.server_name,
             "client": client_info(request.publisher, self.jetstream.server_name, self.name),
-            "subject": request.subject,
+            "subject": text(encode(request.subject)),
             "response": text(answer),
         }
         if request.payload:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.config.durations import format_duration
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.go_formats import NANOSECONDS
 from headrace.streams import headers
 from headrace.streams.deadline import Deadline

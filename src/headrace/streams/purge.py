@@ -5,7 +5,7 @@ A purge works in slices. It removes only messages that were stored before it was
 
 from __future__ import annotations
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.slices import STEP_RECORDS, Slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.config.options import AccountLimits as ConfiguredLimits
+from headrace.config.identity import AccountLimits as ConfiguredLimits
 from headrace.errors import ConfigError
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.errors import api_error
@@ -87,6 +87,14 @@ class AccountResources:
         self.usage = Usage({"memory": self.limits.max_memory, "file": self.limits.max_storage})
         self.server = server
         server.accounts.append(self)
+
+    def set_limits(self, limits: ConfiguredLimits | None) -> None:
+        """They hold from now on; what is there already stays."""
+        self.limits = AccountLimits(**msgspec.structs.asdict(limits or ConfiguredLimits()))
+        self.usage.set_limits({"memory": self.limits.max_memory, "file": self.limits.max_storage})
+        for listener in list(self.server.usage.listeners):
+            if listener.belongs_to(self.usage):
+                listener.on_change()
 
     def configs(self) -> dict[str, StreamConfig]:
         """The configurations of all streams, by name."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log

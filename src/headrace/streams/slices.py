@@ -250,3 +250,15 @@ class Background:
         for done in waiting:
             if not done.done():
                 done.set_result(None)
+
+
+async def outcome(call_when_done: Callable[[Callable[[str | None], None]], None]) -> str | None:
+    """Wait until it is done; why it failed, or None."""
+    done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def on_done(failure: str | None) -> None:
+        if not done.done():
+            done.set_result(failure)
+
+    call_when_done(on_done)
+    return await done

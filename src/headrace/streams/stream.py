@@ -36,10 +36,11 @@ from headrace.streams.ingest.decisions import Ingest
 from headrace.streams.lifetimes import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import STEP_RECORDS, Background, Step, StuckError, steps_of
+from headrace.streams.slices import STEP_RECORDS, Background, Step, StuckError, outcome, steps_of
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
+    from headrace.broker.message_trace.trace import MessageTrace
     from headrace.streams.jetstream_account import JetStreamAccount
 
 ERASE_SECONDS = 2.0
@@ -55,10 +56,10 @@ class Stream:
     def __init__(
         self, account: JetStreamAccount, config: StreamConfig, created: int, directory: str | None
     ) -> None:
-        self.account = account
+        self.account: JetStreamAccount = account
         self.jetstream = jetstream = account.jetstream
-        self.name = config.name
-        self.config = config
+        self.name: str = config.name
+        self.config: StreamConfig = config
         self.created = created
         self.directory = directory
         self.is_started = False
@@ -218,6 +219,11 @@ class Stream:
     def on_publish(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         self.ingest.on_publish(subject, reply, headers, payload)
 
+    def on_traced(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, trace: MessageTrace
+    ) -> None:
+        self.ingest.on_traced(subject, reply, headers, payload, trace)
+
     def on_no_memory(self, reply: bytes) -> None:
         """A message could not be accepted at all."""
         error = api_error("stream_store_failed", err=NO_MEMORY)
@@ -296,12 +302,12 @@ class Stream:
     async def committed(self) -> None:
         """Wait until all changes so far are on disk. Raises ApiError if they cannot be written."""
         self.log.commit()
-        if failure := await _outcome(self.log.when_committed):
+        if failure := await outcome(self.log.when_committed):
             raise api_error("stream_store_failed", err=failure)
 
     async def erased(self) -> None:
         """Wait until the texts of deleted messages are overwritten. Raises ApiError if that fails."""
-        if failure := await _outcome(self.log.when_erased):
+        if failure := await outcome(self.log.when_erased):
             self._erase_later()
             raise api_error("stream_msg_delete_failed", err=f"message removed but not erased: {failure}")
 
@@ -345,18 +351,6 @@ class Stream:
             sources=self.ingest.sources_info() or [],
             ts=format_time(jetstream.now()),
         )
-
-
-async def _outcome(call_when_done: Callable[[Callable[[str | None], None]], None]) -> str | None:
-    """Wait until it is done; why it failed, or None."""
-    done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-    def on_done(failure: str | None) -> None:
-        if not done.done():
-            done.set_result(failure)
-
-    call_when_done(on_done)
-    return await done
 
 
 def _json(text: str) -> str:

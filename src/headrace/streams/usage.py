@@ -22,6 +22,9 @@ class Usage:
         self._used = dict.fromkeys(limits, 0)
         self.listeners: set[StreamUsage] = set()
 
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        self._limits = limits
+
     def is_limited(self, storage: str) -> bool:
         return self._limits[storage] >= 0
 
@@ -65,6 +68,9 @@ class StreamUsage:
     def is_limited(self) -> bool:
         """Whether the account has a limit for this storage."""
         return self._account.is_limited(self.storage)
+
+    def belongs_to(self, account: Usage) -> bool:
+        return self._account is account
 
     def would_exceed(self, size: int) -> bool:
         """Whether `size` more bytes are too many for the account."""

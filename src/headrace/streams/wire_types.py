@@ -19,6 +19,12 @@ class Number(NamedTuple):
     highest: int
 
 
+class Text(NamedTuple):
+    """Any text; `go_name` is the name of its type in errors."""
+
+    go_name: str
+
+
 class Choice(NamedTuple):
     """One of several words. `complaint` is the error for any other; {quoted} and {raw} are what was sent."""
 

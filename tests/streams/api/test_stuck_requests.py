@@ -13,6 +13,7 @@ import pytest
 from headrace.streams import jetstream_account
 from headrace.streams.api import dispatch as api
 from headrace.streams.api.dispatch import Request, Route
+from headrace.streams.errors import api_error
 from headrace.streams.jetstream_account import JetStreamAccount
 from tests.servers import STOP_SECONDS
 from tests.streams.embedded import embedded_server
@@ -28,6 +29,14 @@ async def fail_later(owner: object, request: Request) -> dict[str, Any]:
     return fail_at_once(owner, request)
 
 
+def refuse_in_words_that_cannot_be_encoded(owner: object, request: Request) -> dict[str, Any]:
+    raise api_error("invalid_json", err="\ud800")
+
+
+async def refuse_so_later(owner: object, request: Request) -> dict[str, Any]:
+    return refuse_in_words_that_cannot_be_encoded(owner, request)
+
+
 async def step_on_the_spot(account: JetStreamAccount, request: Request) -> dict[str, Any]:
     await account.jetstream.slices.run(lambda: False, progress=lambda: 7)
     return {}
@@ -37,7 +46,10 @@ def never_end(owner: object, request: Request) -> Awaitable[dict[str, Any]]:
     return asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.parametrize("handler", [fail_at_once, fail_later, step_on_the_spot])
+@pytest.mark.parametrize(
+    "handler",
+    [fail_at_once, fail_later, refuse_in_words_that_cannot_be_encoded, refuse_so_later, step_on_the_spot],
+)
 async def test_a_bug_in_a_handler_is_answered_and_logged_with_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: Any
 ) -> None:
@@ -52,6 +64,18 @@ async def test_a_bug_in_a_handler_is_answered_and_logged_with_its_traceback(
         log = server.log()
     assert f"[ERR] JetStream API request failed: {API}STREAM.BUG.A: Traceback" in log
     assert f"in {handler.__name__}" in log
+
+
+async def test_a_request_that_cannot_be_answered_does_not_hold_up_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Route("STREAM.BUG.*", "bug_response", fail_later, on_error={"no_json": object()})
+    monkeypatch.setattr(jetstream_account, "ROUTES", (*jetstream_account.ROUTES, broken))
+    async with embedded_server(tmp_path) as server:
+        client = await server.client()
+        await client.publish(f"{API}STREAM.BUG.A", b"", reply="r")
+        assert (await ask(client, "STREAM.INFO.A"))["error"]["err_code"] == 10059
+        await client.close()
 
 
 async def test_a_request_that_never_ends_is_logged_and_does_not_keep_the_server_alive(

@@ -22,6 +22,7 @@ async def delivery_to_a_subject(play: Recorder) -> None:
     await play.receive(1, at="out")
     await play.info()
     await play.leave("out")
+    await play.until_unbound()
     await play.publish("s.d")
     await play.info()
 
@@ -44,6 +45,7 @@ async def a_queue_group(play: Recorder) -> None:
     await play.nothing(at="out")
     await play.info()
     await play.leave("out")
+    await play.until_unbound()
     await play.listen("out", queue="workers")
     await play.receive(1, at="out")
     await play.info()
@@ -117,6 +119,7 @@ async def another_deliver_subject(play: Recorder) -> None:
     await play.receive(1, at="out")
     await play.consumer(deliver_subject="other", durable_name="C", **EXPLICIT)
     await play.leave("out")
+    await play.until_unbound()
     await play.consumer(deliver_subject="other", durable_name="C", **EXPLICIT)
     await play.listen("other")
     await play.receive(1, at="other")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams import headers
 from headrace.streams.errors import ApiError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from headrace.streams.origins import origin
-from headrace.streams.origins.origin import Origin
+from headrace.streams.origins import follower
+from headrace.streams.origins.follower import Follower
 from tests.streams.embedded import embedded_server
 from tests.streams.peers import API, ask
 
@@ -43,7 +43,7 @@ async def answerers(requests: list[asyncio.Task[Any]], value: bytes) -> set[str]
 async def test_a_mirror_does_not_answer_before_it_has_caught_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str
 ) -> None:
-    monkeypatch.setattr(origin, "FIRST_DELAY_SECONDS", 3600)
+    monkeypatch.setattr(follower, "FIRST_DELAY_SECONDS", 3600)
     async with embedded_server(tmp_path) as server:
         client = await server.client()
         await create_origin_and_mirror(client, storage=storage)
@@ -62,7 +62,7 @@ async def test_a_mirror_that_has_fallen_behind_answers_when_it_has_caught_up(
             while await answerers(get(client, "k.1"), b"1") != {"O", "M"}:
                 await asyncio.sleep(0.01)
         with monkeypatch.context() as asleep:
-            asleep.setattr(Origin, "wake", lambda self: None)
+            asleep.setattr(Follower, "wake", lambda self: None)
             await client.request("k.2", b"2", timeout=10)
             requests = get(client, "k.2")
             while not any(request.done() for request in requests):
@@ -83,7 +83,7 @@ async def test_a_mirror_whose_origin_is_gone_answers_with_what_it_has(
             while await answerers(get(client, "k.1"), b"1") != {"O", "M"}:
                 await asyncio.sleep(0.01)
         with monkeypatch.context() as asleep:
-            asleep.setattr(Origin, "wake", lambda self: None)
+            asleep.setattr(Follower, "wake", lambda self: None)
             await client.request("k.1", b"2", timeout=10)
             requests = get(client, "k.1")
             while not any(request.done() for request in requests):

@@ -6,28 +6,21 @@ An advisory is built, encoded and published only if somebody listens to its subj
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from headrace.broker.client_info import describe_client
 from headrace.broker.connection import Connection
+from headrace.broker.ids import random_id
 from headrace.broker.internal import InternalClient
-from headrace.go_formats import NANOSECONDS
 from headrace.streams.formats import format_time
 
 SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER."
 METRIC_SUBJECT = "$JS.EVENT.METRIC.CONSUMER.ACK"
 TYPE = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE = "io.nats.jetstream.metric.v1.consumer_ack"
-DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-
-
-def random_id(length: int = 22) -> str:
-    """An id as nats-server makes them: base 62, 22 characters for events and pins."""
-    return "".join(secrets.choice(DIGITS) for _ in range(length))
 
 
 class Advisories:
@@ -111,20 +104,4 @@ def client_info(publisher: object, server_name: str, account: str) -> dict[str, 
     connection = getattr(publisher, "owner", publisher)
     if not isinstance(connection, Connection):
         return {"acc": account}
-    optional = {
-        "user": connection.user,
-        "name": connection.options.name,
-        "lang": connection.options.lang,
-        "ver": connection.options.version,
-        "rtt": int(connection.rtt * NANOSECONDS),
-    }
-    return {
-        "start": format_time(int(connection.started_at * NANOSECONDS)),
-        "host": connection.host,
-        "id": connection.cid,
-        "acc": account,
-        **{key: value for key, value in optional.items() if value},
-        "server": server_name,
-        "kind": "Client",
-        "client_type": "nats",
-    }
+    return describe_client(connection, account, server_name)

@@ -21,6 +21,7 @@ from headrace.streams.consumers.rules import GROUP_NAME
 from headrace.streams.errors import api_error
 from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
 from headrace.streams.wire_types import Int, Time
+from headrace.subjects.grammar import is_utf8
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
@@ -70,6 +71,8 @@ async def on_create(account: JetStreamAccount, request: Request) -> ConsumerInfo
         raise api_error("stream_mismatch")
     if "\\" in (name or config.name) or "/" in (name or config.name):
         raise api_error("consumer_name_contains_path_separators")
+    if not is_utf8(name):  # nats-server creates it, and reports another name in JSON
+        raise api_error("consumer_create", err="consumer name is not valid UTF-8")
     if not name:
         if config.durable_name:
             raise api_error("consumer_ephemeral_with_durable_name")

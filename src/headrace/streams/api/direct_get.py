@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from headrace.broker.internal import Handler, InternalClient
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.core.sinks import InboxMessage
 from headrace.engine.store.log import Log
 from headrace.engine.store.readings import Stored

@@ -215,13 +215,13 @@ class Api:
             self._send(request, data, failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
-        finally:
+        finally:  # whatever happened: otherwise the requests behind this one would wait forever
             watch.stop()
-        followers = self._busy.pop(request.stream)
-        if not self._closed:
-            # They arrived before all that are waiting now.
-            self._waiting.extendleft(reversed(followers))
-            self._go_on()
+            followers = self._busy.pop(request.stream)
+            if not self._closed:
+                # They arrived before all that are waiting now.
+                self._waiting.extendleft(reversed(followers))
+                self._go_on()
 
     # -- responses
 
@@ -235,14 +235,19 @@ class Api:
             self._logger.error(f"JetStream API request failed: {request.subject}: {trace}")
             body = ErrorBody(500, 0, "internal error")
         answer = {"type": TYPE_PREFIX + route.kind, "error": body, **route.on_error}
+        try:
+            data = msgspec.json.encode(answer)
+        except UnicodeEncodeError as mistake:  # a description that quotes what cannot be encoded
+            self._fail(route, request, mistake)
+            return
         is_counted = not (isinstance(error, ApiError) and error.name == UNCOUNTED_ERROR)
-        self._send(request, msgspec.json.encode(answer), failed=is_counted)
+        self._send(request, data, failed=is_counted)
 
     def _send(self, request: Request, data: bytes, *, failed: bool, counted: bool = True) -> None:
         if counted:
             self._account.count_request(failed=failed)
         if request.reply:
-            self._client.publish(request.reply, data)
+            self._client.answer(request.reply, data)
         if counted and self._client.has_interest(AUDIT_SUBJECT):
             self._audit(request, data)
 

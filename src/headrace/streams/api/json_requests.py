@@ -16,10 +16,11 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from headrace.engine.streams.json_syntax import examine
+from headrace.go_formats import quote
 from headrace.streams.config import Wire
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import normalise_time
-from headrace.streams.wire_types import Choice, Moment, Number
+from headrace.streams.wire_types import Choice, Moment, Number, Text
 
 WireType = TypeVar("WireType", bound=Wire)
 END_OF_INPUT = "unexpected end of JSON input"
@@ -30,6 +31,7 @@ MAX_WEIGHT = 40_000
 are decoded in about five milliseconds, in which nobody else is served; ten thousand subjects in less, but
 they have to be compared, too."""
 TOO_MANY_VALUES = "too many values"
+HALF_PAIR = re.compile("[\ud800-\udfff]")
 Path = tuple[str | int, ...]
 
 
@@ -46,10 +48,10 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def decode(body: bytes, kind: type[WireType], *, strict: bool = True) -> WireType:
-    """The request, or ApiError `invalid_json`. Not strict, unknown fields are ignored."""
+    """The request, or ApiError `invalid_json`. Not strict, unknown fields are ignored in just one value."""
     request = kind()
     binder = _Binder(kind.go_name or kind.__name__, strict)
-    for value in _parse(body):
+    for value in _parse(body, may_go_on=strict):
         binder.bind_top(value, request)
     if binder.complaint:
         _refuse(binder.complaint)
@@ -60,7 +62,7 @@ def _refuse(reason: str) -> NoReturn:
     raise api_error("invalid_json", err=reason)
 
 
-def _parse(body: bytes) -> list[Any]:
+def _parse(body: bytes, *, may_go_on: bool) -> list[Any]:
     """All values of the body, numbers as text."""
     if len(body) > LONG_BODY:
         fault, weight = examine(body)
@@ -75,10 +77,25 @@ def _parse(body: bytes) -> list[Any]:
                 offset += 1
             if offset == length:
                 return values
+            if values and not may_go_on:
+                _refuse_rest(body, text, offset)
             value, offset = _JSON.raw_decode(text, offset)
             values.append(value)
     except (ValueError, RecursionError):
         _refuse(examine(body)[0] or "exceeded max depth")
+
+
+def _refuse_rest(body: bytes, text: str, offset: int) -> NoReturn:
+    """For what follows the only value. The rest of a number is a fault in it: `1.`"""
+    fault = examine(body)[0] if text[offset] in ".eE" and text[offset - 1].isdigit() else ""
+    _refuse(fault or f"invalid character {_quote_character(text[offset])} after top-level value")
+
+
+def _quote_character(character: str) -> str:
+    """In single quotes, as in Go's errors."""
+    if character == "'":
+        return r"'\''"
+    return "'" + (character if character == '"' else quote(character)[1:-1]) + "'"
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -91,10 +108,11 @@ _JSON = json.JSONDecoder(
 
 
 @cache
-def _fields(kind: type[Wire]) -> dict[str, tuple[str, Any]]:
-    """By lower-case name: the name and its type."""
+def _fields(kind: type[Wire]) -> dict[str, tuple[str, str, Any]]:
+    """By lower-case name: the name, that of the attribute, and its type."""
     hints = get_type_hints(kind, include_extras=True)
-    return {name.lower(): (name, hints[name]) for name in kind.__struct_fields__}
+    names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    return {name.lower(): (name, attribute, hints[attribute]) for name, attribute in names}
 
 
 class _Shape(NamedTuple):
@@ -132,7 +150,7 @@ class _Binder:
         self.complaint = ""
 
     def complain(self, text: str) -> None:
-        self.complaint = self.complaint or text
+        self.complaint = self.complaint or _clean(text)
 
     def mismatch(self, found: str, path: Path, wanted: str) -> None:
         if not path:
@@ -153,12 +171,13 @@ class _Binder:
         for key, value in pairs:
             if self.complaint:
                 return
-            name, kind = fields.get(key.lower(), ("", None))
+            name, attribute, kind = fields.get(key.lower(), ("", "", None))
             if not name:
                 if self.strict:
                     self.complain(f"json: unknown field {json.dumps(key, ensure_ascii=False)}")
                 continue
-            setattr(target, name, self.bind(value, kind, getattr(target, name), (*path, name)))
+            old = getattr(target, attribute)
+            setattr(target, attribute, self.bind(value, kind, old, (*path, name)))
 
     def bind(self, value: Any, kind: Any, old: Any, path: Path) -> Any:
         """The value as that type; the old one if it does not fit."""
@@ -203,14 +222,18 @@ class _Binder:
             return old
         item = shape.item
         if item is str and all(type(part) is str for _, part in value):
-            return {**old, **{key: _clean(part) for key, part in value}}
-        return {**old, **{key: self.bind(part, item, _empty(item), (*path, key)) for key, part in value}}
+            return {**old, **{_clean(key): _clean(part) for key, part in value}}
+        return {
+            **old,
+            **{_clean(key): self.bind(part, item, _empty(item), (*path, key)) for key, part in value},
+        }
 
-    def bind_scalar(self, value: Any, kind: Any, rule: Number | None, old: Any, path: Path) -> Any:
+    def bind_scalar(self, value: Any, kind: Any, rule: Number | Text | None, old: Any, path: Path) -> Any:
         found = _describe(value)
-        if rule is not None and isinstance(value, WrittenNumber):
+        if isinstance(rule, Number) and isinstance(value, WrittenNumber):
             number = _integer(value)
-            if number is not None and rule.lowest <= number <= rule.highest:
+            has_sign = value.startswith("-") and rule.lowest == 0  # not even -0
+            if number is not None and rule.lowest <= number <= rule.highest and not has_sign:
                 return number
             found = f"number {value}"
         elif (kind is str and found == "string") or (kind is bool and found == "bool"):
@@ -237,7 +260,7 @@ class _Binder:
             self.mismatch(_describe(value), path, "time.Time")
             return old
         try:
-            return normalise_time(value)
+            return normalise_time(_clean(value))
         except (ValueError, OverflowError) as error:
             self.complain(str(error))
             return old
@@ -257,7 +280,7 @@ def _integer(text: str) -> int | None:
 
 def _clean(text: str) -> str:
     """Half a surrogate pair cannot be encoded; Go reads it as a replacement character."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+    return text if text.isascii() else HALF_PAIR.sub("\ufffd", text)
 
 
 def _empty(kind: Any) -> Any:

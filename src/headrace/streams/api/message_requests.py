@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.engine.store.readings import Stored
 from headrace.streams.api.dispatch import Request, Route

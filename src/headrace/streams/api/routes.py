@@ -10,6 +10,7 @@ from headrace.streams.api import message_requests as message_api
 from headrace.streams.api import stream_requests as stream_api
 from headrace.streams.api.consumer_requests import ROUTES as CONSUMER_ROUTES
 from headrace.streams.api.dispatch import Request, Route
+from headrace.streams.backup.requests import ROUTES as BACKUP_ROUTES
 from headrace.streams.errors import api_error
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def refuse(account: JetStreamAccount, request: Request) -> AccountInfo:
 ROUTES: tuple[Route, ...] = (
     Route("INFO", "account_info_response", account_info),
     *stream_api.ROUTES,
+    *BACKUP_ROUTES,
     *message_api.ROUTES,
     *CONSUMER_ROUTES,
 )

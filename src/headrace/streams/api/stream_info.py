@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.slices import Slices

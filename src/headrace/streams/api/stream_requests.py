@@ -120,10 +120,15 @@ async def _create_if_new(account: JetStreamAccount, wanted: StreamConfigRequest)
         if not _is_same(existing.config, config):
             raise api_error("stream_name_exist")
         return _created(existing)
-    resources.check_create(config)
-    check_filters_at_create(config)
-    check_overlap(config, resources)
+    check_new(account, config)
     return await _create(account, config)
+
+
+def check_new(account: JetStreamAccount, config: StreamConfig) -> None:
+    """Raises ApiError unless the account may have this stream beside its others."""
+    account.resources.check_create(config)
+    check_filters_at_create(config)
+    check_overlap(config, account.resources)
 
 
 async def _create(account: JetStreamAccount, config: StreamConfig) -> Fields:
@@ -361,21 +366,6 @@ def needs_cluster(account: JetStreamAccount, request: Request) -> Fields:
     raise api_error("cluster_required")
 
 
-def snapshot_stream(account: JetStreamAccount, request: Request) -> Fields:
-    if request.is_empty:
-        raise api_error("bad_request")
-    find_stream(account, request.stream)
-    raise api_error("stream_snapshot", err="not supported by this server")
-
-
-def restore_stream(account: JetStreamAccount, request: Request) -> Fields:
-    if request.is_empty:
-        raise api_error("bad_request")
-    if request.stream in account.streams:
-        raise api_error("stream_name_exist_restore_failed")
-    raise api_error("stream_restore", err="not supported by this server")
-
-
 def _fields(info: StreamInfo) -> Fields:
     fields: Fields = msgspec.to_builtins(info)
     return fields
@@ -389,8 +379,6 @@ ROUTES = (
     Route("STREAM.LIST", "stream_list_response", list_streams, {**NO_PAGE, "streams": []}),
     Route("STREAM.PURGE.*", "stream_purge_response", purge_stream, {"purged": 0}),
     Route("STREAM.DELETE.*", "stream_delete_response", delete_stream),
-    Route("STREAM.SNAPSHOT.*", "stream_snapshot_response", snapshot_stream),
-    Route("STREAM.RESTORE.*", "stream_restore_response", restore_stream, {"deliver_subject": ""}),
     Route("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", needs_cluster),
     Route("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", needs_cluster),
     Route("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", needs_cluster),

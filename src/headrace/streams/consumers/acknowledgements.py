@@ -46,24 +46,20 @@ class Acks:
         self._pump = pump
         self._pull = pull
 
-    def on_acks(self, acks: list[Ack]) -> None:
+    def are_plain(self) -> bool:
+        """Whether an acknowledgement does no more than to remove a message from the ledger."""
+        core = self._core
+        return core.config.ack_policy == "explicit" and core.acknowledged is None and not self._sampled()
+
+    def on_acks(self, acks: list[Ack], settled: int, lowest: int) -> None:
+        """Those of a tick. Some are settled: their messages have left the ledger, see AckInbox."""
         core, ledger = self._core, self._core.ledger
-        was_full, queued = core.is_full, len(ledger.queue)
-        sampled = self._sampled()
-        is_plain = core.config.ack_policy == "explicit" and core.acknowledged is None and not sampled
-        beyond = core.cursor.next_seq
-        acknowledged = False
-        for seq, consumer_seq, deliveries, body, reply in acks:
-            if is_plain and body in ACK:
-                if seq < beyond:
-                    acknowledged = True
-                    ledger.acknowledge(seq)
-                    if reply:
-                        core.client.publish(reply)
-            else:
-                self._handle(seq, consumer_seq, deliveries, body, reply)
-        if acknowledged:
+        was_full, queued = core.is_full_with(settled), len(ledger.queue)
+        if settled:
+            ledger.move_floor(lowest)
             ledger.last_ack = core.now()
+        for seq, consumer_seq, deliveries, body, reply in acks:
+            self._handle(seq, consumer_seq, deliveries, body, reply)
         core.changed()
         if was_full or len(ledger.queue) > queued:
             self._pump()

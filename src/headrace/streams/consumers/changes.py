@@ -76,7 +76,7 @@ def begin_at(consumer: Consumer, seq: int) -> None:
     """Restart at that sequence."""
     core = consumer.core
     core.ledger.start(seq - 1)
-    consumer.source.start_list.clear()
+    consumer.upcoming.start_list.clear()
     core.log.remove_watcher(core.cursor)
     core.cursor.next_seq = seq
     core.cursor.delivered_seq = 0

@@ -1,6 +1,6 @@
 """A consumer: one reader's position in a stream, on behalf of many clients.
 
-    requests, interest ->  PullDelivery | PushDelivery  -> Source -> the engine's Cursor -> clients
+    requests, interest ->  PullDelivery | PushDelivery  -> Upcoming -> the engine's Cursor -> clients
     acknowledgements   ->  Acks -> Ledger               <- Redelivery (what was not acknowledged in time)
 
 This file puts the parts together, starts and stops them, and passes every event to its part. The engine
@@ -28,7 +28,7 @@ from headrace.streams.consumers.changes import begin_at, change_config, on_reset
 from headrace.streams.consumers.core import Core, status, steady_clock
 from headrace.streams.consumers.idle import Idleness, stamp_threshold
 from headrace.streams.consumers.info import ConsumerInfo, describe
-from headrace.streams.consumers.next_message import Replay, Source
+from headrace.streams.consumers.next_message import Replay, Upcoming
 from headrace.streams.consumers.pull import PullDelivery
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
@@ -58,23 +58,25 @@ class Consumer:
         state: ConsumerState | None = None,
     ) -> None:
         self.stream = stream
-        self.name = name
+        self.name: str = name
         self.created = created
         self.is_closed = False
         self._is_counted = False
         stamp_threshold(config)
         self._hub, self._interest = stream.jetstream.hub, stream.account.interest
-        self.core = self._make_core(config)
+        self.core: Core = self._make_core(config)
         self._writer = self._make_writer()
-        self.source = Source(self.core, set_start(self.core, state, stream.config.max_msgs_per_subject))
+        self.upcoming: Upcoming = Upcoming(
+            self.core, set_start(self.core, state, stream.config.max_msgs_per_subject)
+        )
         self.redelivery = Redelivery(self.core)
         replay = Replay(self.core)
         self.delivery: PullDelivery | PushDelivery
         if config.deliver_subject:
             burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else self._hub.max_payload
-            self.delivery = PushDelivery(self.core, self.source, replay, burst=burst)
+            self.delivery = PushDelivery(self.core, self.upcoming, replay, burst=burst)
         else:
-            self.delivery = PullDelivery(self.core, self.source, replay)
+            self.delivery = PullDelivery(self.core, self.upcoming, replay)
         self.acks = Acks(
             self.core, pump=self.delivery.pump, pull=self._on_pull, is_closed=lambda: self.is_closed
         )
@@ -144,7 +146,15 @@ class Consumer:
         if not self._is_counted:
             core.log.add_watcher(core.cursor)
         if core.config.ack_policy not in ("none", "flow_control"):
-            self._ack_inbox = AckInbox(self._hub, self._interest, self._on_acks)
+            ledger = core.ledger
+            self._ack_inbox = AckInbox(
+                self._hub,
+                self._interest,
+                self._on_acks,
+                self.acks.are_plain,
+                ledger.pending,
+                (ledger.redelivered, ledger.queue, ledger.delayed),
+            )
             self._ack_inbox.subscribe(f"$JS.ACK.{prefix}.*.*.*.*.*".encode(), None, b"1")
         subscribe = core.client.subscribe
         self._subscriptions = [
@@ -256,12 +266,12 @@ class Consumer:
         if not self.is_closed:
             self.delivery.pump()
 
-    def _on_acks(self, acks: list[Ack]) -> None:
+    def _on_acks(self, acks: list[Ack], settled: int, lowest: int) -> None:
         if self.is_closed:
             return
         if self.config.inactive_threshold:
             self.idleness.note_ack()
-        self.acks.on_acks(acks)
+        self.acks.on_acks(acks, settled, lowest)
 
     def _on_next(self, message: InboxMessage) -> None:
         if not message.reply or self.is_closed:
@@ -353,7 +363,7 @@ class Consumer:
         if seq in ledger.redelivered:
             return True  # also after the last delivery attempt: somebody may want to look at it
         if self.config.ack_policy == "explicit":
-            return seq >= cursor.next_seq or seq in ledger.pending or seq in self.source.start_list
+            return seq >= cursor.next_seq or seq in ledger.pending or seq in self.upcoming.start_list
         return seq > ledger.floor[1]
 
     @property

@@ -79,15 +79,15 @@ class Core:
         later: Callable[[Callable[[], object]], None],
         flush_soon: Callable[[], None],
     ) -> None:
-        self.account = account
-        self.stream = stream
+        self.account: str = account
+        self.stream: str = stream
         self.name = name
         self.config = config
         self.client = client
         self.log = log
         self.slices = slices
         self.cursor = cursor
-        self.ledger = Ledger(cursor.pending)
+        self.ledger: Ledger = Ledger(cursor.pending)
         self.alarm = alarm
         self.advisories = advisories
         self.now = now
@@ -124,7 +124,16 @@ class Core:
     @property
     def is_full(self) -> bool:
         """Whether `max_ack_pending` is reached."""
-        return 0 < self.config.max_ack_pending <= len(self.ledger.pending)
+        return self.is_full_with(0)
+
+    def is_full_with(self, more: int) -> bool:
+        """The same if so many more messages were pending."""
+        return 0 < self.config.max_ack_pending <= len(self.ledger.pending) + more
+
+    @property
+    def num_redelivered(self) -> int:
+        """Messages that were delivered more than once and are not acknowledged."""
+        return 0 if self.config.max_deliver == 1 else len(self.ledger.redelivered)
 
     def try_again_later(self) -> None:
         """A message cannot be read at present."""

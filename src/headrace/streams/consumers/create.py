@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.broker.ids import random_id
 from headrace.streams import files
-from headrace.streams.api.advisories import random_id
 from headrace.streams.api_levels import with_level_of
-from headrace.streams.config import ConsumerConfig, CreateConsumerRequest
+from headrace.streams.config import ConsumerConfig, CreateConsumerRequest, StreamConfig
 from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.consumer import Consumer
 from headrace.streams.consumers.directory import ConsumerMeta
@@ -18,31 +18,35 @@ from headrace.streams.consumers.rules import (
     check_partition,
     check_update,
     check_workqueue,
+    is_valid_name,
     set_defaults,
 )
 from headrace.streams.consumers.state import snapshot
 from headrace.streams.errors import ApiError, StoreError, api_error
 
 if TYPE_CHECKING:
+    from headrace.streams.jetstream_account import JetStreamAccount
     from headrace.streams.stream import Stream
 
 EPHEMERAL_NAME_LENGTH = 8
+Consumers = dict[str, ConsumerConfig]
+"""Configurations by name."""
 
 
-def limits_of(stream: Stream) -> Limits:
-    account, server = stream.account.resources.limits, stream.jetstream.options.jetstream_limits
+def limits_of(account: JetStreamAccount) -> Limits:
+    limits, server = account.resources.limits, account.jetstream.options.jetstream_limits
     return Limits(
         max_ack_pending=server.max_ack_pending,
         max_request_batch=server.max_request_batch,
-        account_max_ack_pending=account.max_ack_pending,
-        max_consumers=account.max_consumers,
+        account_max_ack_pending=limits.max_ack_pending,
+        max_consumers=limits.max_consumers,
     )
 
 
 async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Consumer:
     """Create it, or update the one of that name. It is on disk when this returns. Raises ApiError."""
     config = request.config
-    limits = limits_of(stream)
+    limits = limits_of(stream.account)
     set_defaults(config, stream.config, limits, request.pedantic)
     check_config(config, stream.config, limits)
     name = config.durable_name or config.name
@@ -51,12 +55,7 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
         return await _create_again(existing, request)
     if request.action == "update":
         raise api_error("consumer_does_not_exist")
-    _check_count(stream, limits)
-    others = [consumer.config for consumer in stream.consumers.values()]
-    limitable = [other for other in others if not (other.direct or other.sourcing)]
-    check_workqueue(config, stream.config, limitable)
-    if len(config.durable_name.encode()) > MAX_NAME_BYTES:
-        raise api_error("consumer_name_too_long", max=MAX_NAME_BYTES)
+    _check_beside(config, stream.config, [each.config for each in stream.consumers.values()], limits)
     if not name:
         name = random_id(EPHEMERAL_NAME_LENGTH)
         while name in stream.consumers:
@@ -127,10 +126,34 @@ async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
         raise api_error("consumer_store_failed", err=(error.strerror or "").lower()) from error
 
 
-def _check_count(stream: Stream, limits: Limits) -> None:
-    limit = stream.config.max_consumers
+def check_restored(
+    account: JetStreamAccount, stream: StreamConfig, name: str, config: ConsumerConfig, others: Consumers
+) -> None:
+    """A consumer of a stream that is being restored: the same rules, after which it has its name.
+
+    `others` are those that were restored before. Raises ApiError.
+    """
+    config.name = name
+    limits = limits_of(account)
+    set_defaults(config, stream, limits, False)
+    check_config(config, stream, limits)
+    if not is_valid_name(name):
+        raise api_error("consumer_name_contains_path_separators")
+    if name in others:
+        raise api_error("consumer_already_exists")
+    _check_beside(config, stream, list(others.values()), limits)
+
+
+def _check_beside(
+    config: ConsumerConfig, stream: StreamConfig, others: list[ConsumerConfig], limits: Limits
+) -> None:
+    """Whether there may be this one beside the others."""
+    limit = stream.max_consumers
     if limit <= 0 or 0 < limits.max_consumers < limit:
         limit = limits.max_consumers
-    count = sum(1 for consumer in stream.consumers.values() if not consumer.config.sourcing)
-    if 0 < limit <= count:
+    if 0 < limit <= sum(1 for other in others if not other.sourcing):
         raise api_error("maximum_consumers_limit")
+    limitable = [other for other in others if not (other.direct or other.sourcing)]
+    check_workqueue(config, stream, limitable)
+    if len(config.durable_name.encode()) > MAX_NAME_BYTES:
+        raise api_error("consumer_name_too_long", max=MAX_NAME_BYTES)

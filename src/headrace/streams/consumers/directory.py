@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from headrace.broker.ids import random_id
 from headrace.streams import files
-from headrace.streams.api.advisories import random_id
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.state import ConsumerState

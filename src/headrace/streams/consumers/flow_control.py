@@ -9,8 +9,8 @@ The rate limit is a bucket of bytes that fills at that rate, and holds at least 
 
 from __future__ import annotations
 
+from headrace.broker.ids import random_id
 from headrace.go_formats import NANOSECONDS
-from headrace.streams.api.advisories import random_id
 
 WINDOW_LIMIT = 32 * 1024 * 1024
 FIRST_WINDOW = WINDOW_LIMIT // 16

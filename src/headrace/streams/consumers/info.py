@@ -69,8 +69,8 @@ def describe(consumer: Consumer) -> ConsumerInfo:
         delivered=_sequences(ledger.delivered_consumer, ledger.delivered_stream, ledger.last_delivery),
         ack_floor=_sequences(floor_consumer, floor_stream, ledger.last_ack),
         num_ack_pending=len(ledger.pending),
-        num_redelivered=0 if core.config.max_deliver == 1 else len(ledger.redelivered),
-        num_pending=consumer.source.num_pending,
+        num_redelivered=core.num_redelivered,
+        num_pending=consumer.upcoming.num_pending,
         ts=format_time(now),
     )
     if core.is_paused:

@@ -6,7 +6,8 @@
 
 The floor is the end of the unbroken run of acknowledged messages. It is computed on demand: an
 acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one
-pop from a dict, in whatever order they arrive.
+pop from a dict, in whatever order they arrive. Most of these are done by the engine (AckInbox), which
+reports them at the end of the tick.
 
 `pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of
 delivery in nanoseconds). It stays in the order of these times, because an entry with a new time is moved to
@@ -62,7 +63,9 @@ class Ledger:
     @property
     def floor(self) -> tuple[int, int]:
         """Consumer and stream sequence up to which everything is acknowledged."""
-        if self._floor_moved:
+        if self._floor_moved and not self.pending:
+            self.close_gap()  # the engine has removed the last of them; it is about to report that
+        elif self._floor_moved:
             oldest = min(self.pending) if self.is_renewed else next(iter(self.pending))
             self.set_floor(self.pending[oldest][0] - 1, oldest - 1)
         return self._floor_consumer, self._floor_stream

@@ -19,7 +19,9 @@ SHORTEST_WAIT = 1_000_000
 """Nanoseconds; shorter intervals are ignored."""
 
 
-class Source:
+class Upcoming:
+    """The messages that a consumer delivers next."""
+
     def __init__(self, core: Core, start_list: list[int]) -> None:
         self._core = core
         self.start_list = deque(start_list)

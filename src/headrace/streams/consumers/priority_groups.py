@@ -8,7 +8,7 @@ prioritized: the queue itself is ordered by priority, see pull_queue.py.
 
 from __future__ import annotations
 
-from headrace.streams.api.advisories import random_id
+from headrace.broker.ids import random_id
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.pull_request import BadPull, PullRequest
 

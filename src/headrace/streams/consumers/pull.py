@@ -9,7 +9,7 @@ or its batch is done with bytes left. If the log cannot be read, requests wait u
 from __future__ import annotations
 
 from headrace.streams.consumers.core import Core, idle_heartbeat, status, status_with_rest
-from headrace.streams.consumers.next_message import Replay, Source
+from headrace.streams.consumers.next_message import Replay, Upcoming
 from headrace.streams.consumers.priority_groups import PASS_OVER, SERVE, WRONG_PIN, Pins, overflows
 from headrace.streams.consumers.pull_queue import PullQueue
 from headrace.streams.consumers.pull_request import BadPull, PullRequest, check_limits, parse_request
@@ -23,9 +23,9 @@ TURN = 16
 
 
 class PullDelivery:
-    def __init__(self, core: Core, source: Source, replay: Replay) -> None:
+    def __init__(self, core: Core, upcoming: Upcoming, replay: Replay) -> None:
         self._core = core
-        self._source = source
+        self._upcoming = upcoming
         self._replay = replay
         config = core.config
         self.queue = PullQueue(config.max_waiting, prioritized=config.priority_policy == "prioritized")
@@ -36,7 +36,8 @@ class PullDelivery:
 
     @property
     def num_waiting(self) -> int:
-        self.expire(end_of_stream=False)
+        if self.queue:
+            self.expire(end_of_stream=False)
         return len(self.queue)
 
     def on_request(self, reply: bytes, payload: bytes) -> None:
@@ -76,7 +77,7 @@ class PullDelivery:
         self.pump()
 
     def _check_no_wait(self, request: PullRequest, now: int) -> None:
-        waiting = self._source.num_pending + len(self._core.ledger.queue)
+        waiting = self._upcoming.num_pending + len(self._core.ledger.queue)
         if waiting == 0 and not request.expires:
             self.queue.last_active = now
             raise BadPull(404, "No Messages")
@@ -99,13 +100,13 @@ class PullDelivery:
 
     def _serve(self) -> bool | None:
         """True: nothing is left to deliver; False: something is, but must wait; None: continues later."""
-        core, source = self._core, self._source
+        core, upcoming = self._core, self._upcoming
         while len(self.queue):
             if core.is_paused:
                 return True
-            single = source.next_single()
+            single = upcoming.next_single()
             if not single:
-                if source.room <= 0:
+                if upcoming.room <= 0:
                     return False
                 if core.cursor.num_pending <= 0:
                     return True
@@ -115,11 +116,11 @@ class PullDelivery:
             if request is None:
                 return True
             if single:
-                size = source.deliver_single(single, request.reply, request.max_bytes, self.pins.headers)
+                size = upcoming.deliver_single(single, request.reply, request.max_bytes, self.pins.headers)
                 messages = 1 if size else 0
             else:
-                count = min(self._turn(request), source.room)
-                messages, size = source.deliver_batch(
+                count = min(self._turn(request), upcoming.room)
+                messages, size = upcoming.deliver_batch(
                     request.reply, count, request.max_bytes, self.pins.headers
                 )
             self._replay.note_delivery()
@@ -143,7 +144,7 @@ class PullDelivery:
         """The request whose turn it is, now at the head. Requests that can no longer be served are ended."""
         core, queue = self._core, self.queue
         now, passed = core.now(), 0
-        num_pending = self._source.num_pending + (0 if is_new else 1)
+        num_pending = self._upcoming.num_pending + (0 if is_new else 1)
         while (request := queue.head) is not None:
             if request.expires and now >= request.expires:
                 self._end(request, 408, "Request Timeout")

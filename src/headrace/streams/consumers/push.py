@@ -13,15 +13,15 @@ from headrace.streams import headers as header_block
 from headrace.streams.consumers.acknowledgements import Acks
 from headrace.streams.consumers.core import Core, idle_heartbeat
 from headrace.streams.consumers.flow_control import FlowControl, RateLimit
-from headrace.streams.consumers.next_message import NO_LIMIT, Replay, Source
+from headrace.streams.consumers.next_message import NO_LIMIT, Replay, Upcoming
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 
 
 class PushDelivery:
-    def __init__(self, core: Core, source: Source, replay: Replay, *, burst: int) -> None:
+    def __init__(self, core: Core, upcoming: Upcoming, replay: Replay, *, burst: int) -> None:
         self._core = core
-        self._source = source
+        self._upcoming = upcoming
         self._replay = replay
         self._burst = burst
         self.is_active = False
@@ -72,17 +72,17 @@ class PushDelivery:
 
     def _step(self) -> bool:
         """Deliver something. Returns False if nothing can be delivered now."""
-        core, source = self._core, self._source
+        core, upcoming = self._core, self._upcoming
         if not self.is_active or core.is_paused or (self.flow is not None and self.flow.is_stalled):
             return False
-        single = source.next_single()
-        if not single and (source.room <= 0 or core.cursor.num_pending <= 0 or self._replay.must_wait()):
+        single = upcoming.next_single()
+        if not single and (upcoming.room <= 0 or core.cursor.num_pending <= 0 or self._replay.must_wait()):
             return False
         budget = self._budget()
         if budget < 0:
             return False
         if single:
-            size = source.deliver_single(single, self._subject)
+            size = upcoming.deliver_single(single, self._subject)
             messages = 1 if size else 0
         else:
             messages, size = self._deliver_batch(budget)
@@ -105,11 +105,11 @@ class PushDelivery:
         return min(budgets, default=0)
 
     def _deliver_batch(self, budget: int) -> tuple[int, int]:
-        source = self._source
-        count = 1 if self._replay.is_active else min(source.room, NO_LIMIT)
-        messages, size = source.deliver_batch(self._subject, count, budget)
+        upcoming = self._upcoming
+        count = 1 if self._replay.is_active else min(upcoming.room, NO_LIMIT)
+        messages, size = upcoming.deliver_batch(self._subject, count, budget)
         if not messages and self._core.cursor.exceeded:
-            return source.deliver_batch(self._subject, 1)
+            return upcoming.deliver_batch(self._subject, 1)
         return messages, size
 
     def _note(self, messages: int, size: int) -> None:

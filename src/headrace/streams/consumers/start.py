@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers.core import Core

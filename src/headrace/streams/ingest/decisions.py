@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.message_trace.headers import DISABLED, with_destination
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, store_error
 from headrace.streams.ingest.acknowledgements import encode_error, encode_stored, encode_value
@@ -23,6 +24,7 @@ from headrace.streams.ingest.fast_batches import FastBatches, is_fast
 from headrace.streams.ingest.intake import Intake
 from headrace.streams.ingest.publication import Duplicate, Publication
 from headrace.streams.ingest.scheduler import Scheduler
+from headrace.streams.ingest.traced import describe_refusal
 from headrace.streams.lifetimes import Lifetimes
 from headrace.streams.origins.mirror import Mirror
 from headrace.streams.origins.source import Sources
@@ -31,9 +33,10 @@ from headrace.streams.scan import Scan
 from headrace.streams.usage import StreamUsage
 
 if TYPE_CHECKING:
+    from headrace.broker.message_trace.trace import MessageTrace
     from headrace.engine.store.readings import Stored
     from headrace.streams.config import StreamConfig
-    from headrace.streams.origins.origin import Origin
+    from headrace.streams.origins.follower import Follower
     from headrace.streams.stream import Stream
 
 
@@ -57,7 +60,7 @@ class Ingest:
         self._positions = Positions(stream.log, stream.directory)
         self._configured: StreamConfig | None = None
         self._usage: StreamUsage | None = None
-        self.followers: set[Origin] = set()  # of other streams, that mirror or source this one
+        self.followers: set[Follower] = set()  # of other streams, that mirror or source this one
 
     # -- life cycle ---------------------------------------------------------------------------------------
 
@@ -165,6 +168,12 @@ class Ingest:
         else:
             self._mirror.when_current(action)
 
+    def origins(self) -> list[Follower]:
+        """What follows the streams that this one mirrors or sources."""
+        if self._mirror is not None:
+            return [self._mirror.follower]
+        return self._sources.followers if self._sources is not None else []
+
     def mirror_info(self) -> dict[str, Any] | None:
         return self._mirror.info() if self._mirror is not None else None
 
@@ -197,23 +206,52 @@ class Ingest:
             failure = store_error(error)
             self._stream.sink.answer(reply, encode_error(self._stream.name, failure))
 
-    def _accept(self, publication: Publication, reply: bytes) -> None:
-        if is_fast(reply):
-            self._fast_batches.on_message(publication)
-            return
+    def on_traced(
+        self, subject: bytes, reply: bytes, block: bytes, payload: bytes, trace: MessageTrace
+    ) -> None:
+        """The same for a message of which a trace is made. The trace says nothing before it is on disk."""
+        stream = self._stream
+        part = trace.on_stream(stream.name)
+        block = headers.strip_status(block)
+        if not part.is_only:  # whoever reads it from the stream makes no trace
+            block = with_destination(block, DISABLED)
+        publication = Publication(subject, reply, block, payload, trace=part)
+        last_id = stream.sink.last_msg_id
+        try:
+            refusal = self._accept(publication, reply)
+        except OSError as error:
+            refusal = store_error(error)
+            stream.sink.answer(reply, encode_error(stream.name, refusal))
+        if refusal is not None:
+            part.finish(describe_refusal(refusal, publication, stream.log, last_id))
+        elif part.is_only:
+            part.finish(None)
+        else:
+            stream.later(lambda: stream.log.when_committed(part.finish))
+
+    def _accept(self, publication: Publication, reply: bytes) -> ApiError | Duplicate | None:
+        """Why it is refused; None: it is not, or not yet, as part of a batch."""
         batch_id = headers.text(publication.headers, headers.BATCH_ID)
-        if batch_id:
-            self._batches.on_message(batch_id, publication)
-            return
+        if is_fast(reply) or batch_id:
+            if publication.trace is not None and publication.trace.is_only:
+                return None
+            if is_fast(reply):
+                self._fast_batches.on_message(publication)
+            else:
+                self._batches.on_message(batch_id, publication)
+            return None
         sink = self._stream.sink
         try:
             seq = self._intake.accept(publication)
         except Duplicate as duplicate:
             sink.answer_duplicate(reply, duplicate.seq)
+            return duplicate
         except ApiError as error:
             sink.answer(reply, encode_error(self._stream.name, error))
-        else:
+            return error
+        if seq:
             sink.answer(reply, encode_stored(sink, seq, self._details(publication)))
+        return None
 
     def accept_own(self, publication: Publication) -> int:
         """Raises ApiError. Called by timers, outside of the sink, so it commits at once."""

@@ -10,6 +10,7 @@ from headrace.streams.ingest.writer import Writer
 from headrace.subjects.transform import Transform
 
 if TYPE_CHECKING:
+    from headrace.broker.message_trace.trace import PartInStream
     from headrace.engine.store.log import Log
     from headrace.engine.streams.stream_sink import StreamSink
     from headrace.streams.ingest.publication import Publication
@@ -44,13 +45,23 @@ class Intake:
         return subject if changed is None else changed
 
     def accept(self, publication: Publication) -> int:
-        """Store a message, and return its sequence. Raises ApiError or Duplicate."""
+        """Store a message, and return its sequence; 0 if it is only traced. Raises ApiError or Duplicate."""
         publication.subject = self.transformed(publication.subject)
         try:
             self.checks.check(publication)
+            if publication.trace is not None and not self._trace(publication.trace, publication.subject):
+                return 0
             return self.writer.store(publication)
         except OSError as error:  # an earlier message that it depends on cannot be read
             raise store_error(error) from None
+
+    def _trace(self, trace: PartInStream, subject: bytes) -> bool:
+        """Returns whether it is stored, too."""
+        has_interest = self.stream.config.retention != "interest" or any(
+            consumer.core.cursor.filter.matches(subject) for consumer in self.stream.consumers.values()
+        )
+        trace.on_checked(subject, has_interest=has_interest)
+        return not trace.is_only
 
     def accept_checked(self, publications: list[Publication]) -> int:
         """Store messages that were transformed and checked as a batch; the last one's sequence."""

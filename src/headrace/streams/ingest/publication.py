@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.message_trace.trace import PartInStream
 
 FILE_OVERHEAD, FILE_HEADER_OVERHEAD, MEMORY_OVERHEAD = 30, 4, 16
 
@@ -30,6 +34,7 @@ class Publication:
     replaced: list[int] = field(default_factory=list)  # the sequences of what a rollup removes
     republished_to: bytes = b""
     previous_seq: int = 0  # of the same subject; only looked up for messages that are republished
+    trace: PartInStream | None = None  # is told what becomes of it
 
     def stored_size(self, storage: str) -> int:
         """What nats-server counts for it in max_bytes."""

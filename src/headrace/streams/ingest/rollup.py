@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.streams import headers
 from headrace.streams.errors import api_error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Refused
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, api_error, store_error

@@ -1,7 +1,8 @@
 """A mirror: a copy of another stream, with its sequences and times. Nobody else writes to it.
 
-Messages that the origin no longer has are missing here, too: their sequences are skipped. After a restart it
-resumes after its own last message, so it saves nothing else.
+Messages that the origin no longer has are missing here, too: their sequences are skipped. After a restart,
+or when the origin is back, it resumes after its own last message, so it saves nothing else (follower.py
+calls `_begin`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from headrace.streams import headers
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import parse_store_time
 from headrace.streams.ingest.publication import Duplicate, Publication
-from headrace.streams.origins.origin import Origin, first_to_read
+from headrace.streams.origins.follower import Follower, first_to_read
 
 if TYPE_CHECKING:
     from headrace.engine.store.readings import Stored
@@ -29,29 +30,31 @@ class Mirror:
         self._intake = intake
         self._config = config
         self._log = intake.log
-        self._origin = Origin(intake.stream, config, self._begin, self._copy, intake.stream.serve_direct_gets)
+        self.follower = Follower(
+            intake.stream, config, self._begin, self._copy, intake.stream.serve_direct_gets
+        )
 
     def start(self) -> None:
-        self._origin.start()
+        self.follower.start()
 
     def stop(self) -> None:
-        self._origin.stop()
+        self.follower.stop()
 
     @property
     def was_current(self) -> bool:
         """Whether it has been current at least once."""
-        return self._origin.was_current
+        return self.follower.was_current
 
     def when_current(self, action: Callable[[], None]) -> None:
         """Call it when the mirror has everything that the origin has now; at once if there is no origin."""
-        self._origin.when_current(action)
+        self.follower.when_current(action)
 
     def after_commit(self) -> None:
-        self._origin.after_own_commit()
+        self.follower.after_own_commit()
 
     def info(self) -> dict[str, Any]:
-        info = self._origin.info()
-        if not self._origin.was_looked_for:  # nats-server does not know it before, either
+        info = self.follower.info()
+        if not self.follower.was_looked_for:  # nats-server does not know it before, either
             info.pop("filter_subject", None)
         return info
 
@@ -76,7 +79,7 @@ class Mirror:
             log.skip(message.seq)
         block = headers.remove_prefixed(message.headers, headers.EXPECTED_PREFIX)
         block = headers.remove_prefixed(block, headers.BATCH_PREFIX)
-        subject = self._origin.transformed(message.subject)
+        subject = self.follower.transformed(message.subject)
         publication = Publication(subject, b"", block, message.payload, is_sourced=True)
         publication.seq, publication.time = message.seq, message.time
         try:

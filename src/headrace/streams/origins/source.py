@@ -15,7 +15,7 @@ from headrace.streams import headers
 from headrace.streams.errors import ApiError
 from headrace.streams.formats import format_time, parse_store_time
 from headrace.streams.ingest.publication import Duplicate, Publication
-from headrace.streams.origins.origin import Origin, first_to_read
+from headrace.streams.origins.follower import Follower, first_to_read
 from headrace.streams.origins.source_positions import Position, Positions
 from headrace.subjects import grammar
 
@@ -63,7 +63,7 @@ class Source:
         self._positions = positions
         self._name, self._pattern, self._target = index_name(config).split(" ")
         self._identity = ""
-        self.origin = Origin(intake.stream, config, self._begin, self._copy)
+        self.follower = Follower(intake.stream, config, self._begin, self._copy)
 
     @property
     def index_name(self) -> str:
@@ -72,7 +72,7 @@ class Source:
     def info(self) -> dict[str, Any]:
         """As stream info shows it, with the origin's sequence that was read last."""
         position = self._positions.get(self.index_name)
-        return {**self.origin.info(), **({"seq": position.seq} if position else {})}
+        return {**self.follower.info(), **({"seq": position.seq} if position else {})}
 
     def _begin(self, origin: Stream) -> int:
         self._identity = identity(origin)
@@ -99,7 +99,7 @@ class Source:
         prefix = f"{self._name} {message.seq} {self._pattern} {self._target} ".encode()
         origin = prefix + message.subject + b" " + self._identity.encode()
         block = headers.append(block, headers.STREAM_SOURCE, origin)
-        subject = self.origin.transformed(message.subject)
+        subject = self.follower.transformed(message.subject)
         publication = Publication(subject, b"", block, message.payload, is_sourced=True)
         try:
             self._intake.accept(publication)
@@ -124,23 +124,27 @@ class Sources:
         kept = [source for source in self._sources if source.config in configs]
         for source in self._sources:
             if source not in kept:
-                source.origin.stop()
+                source.follower.stop()
         known = [source.config for source in kept]
         added = [Source(self._intake, each, self._positions) for each in configs if each not in known]
         self._sources = kept + added
         self._positions.recover({source.index_name for source in added})
         for source in added:
-            source.origin.start()
+            source.follower.start()
 
     def stop(self) -> None:
         for source in self._sources:
-            source.origin.stop()
+            source.follower.stop()
         self._positions.save()
 
     def after_commit(self) -> None:
         self._positions.after_commit()
         for source in self._sources:
-            source.origin.after_own_commit()
+            source.follower.after_own_commit()
+
+    @property
+    def followers(self) -> list[Follower]:
+        return [source.follower for source in self._sources]
 
     def info(self) -> list[dict[str, Any]]:
         return [source.info() for source in self._sources]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.streams import headers
 from headrace.unreadable import UNREADABLE_JSON
 

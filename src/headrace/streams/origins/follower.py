@@ -1,8 +1,9 @@
-"""Following another stream of this server: a mirror or a source reads its log, and continues as it grows.
+"""Following another stream of this server, the origin: a mirror or a source reads its log as it grows.
 
-nats-server makes a consumer on the origin for this. Within one server that is a detour: the reader is
-called when the origin has committed messages, and reads them from its log. While there is no such stream it
-retries, and reports that in its info, as nats-server does. A stream of another domain is never found.
+nats-server makes a consumer on the origin for this. Within one server that is a detour: the follower is
+called when the origin has committed messages, and reads them from its log. While there is no such stream, or
+after it was deleted, the follower keeps looking for it, and reports that in its info, as nats-server does.
+Then it catches up: the mirror or source decides where to start. A stream of another domain is never found.
 
 An origin with interest or work queue retention is notified which messages are on disk here.
 
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.engine.core.filters import Filter
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.store import Watcher
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import now
@@ -41,7 +42,7 @@ HEARTBEAT_NANOSECONDS = 1_000_000_000
 UNHEARD = -1
 
 
-class Origin:
+class Follower:
     """Reads the stream that `config` names.
 
     `begin` returns where to start, once it is found; `copy` stores a message, or returns False to get it
@@ -118,14 +119,23 @@ class Origin:
                 return changed
         return subject
 
+    @property
+    def origin(self) -> str:
+        """Its name."""
+        return self._config.name
+
+    @property
+    def lag(self) -> int | None:
+        """How many messages of the origin are still to be copied; None while there is no such stream."""
+        return None if self._found is None else max(self._ahead.num_pending, 0)
+
     def info(self) -> dict[str, Any]:
-        """As stream info shows it. A reader that is connected has heard from its origin within a second."""
+        """As stream info shows it. A follower that is connected has heard from its origin within a second."""
         config = self._config
-        active, lag = UNHEARD, 0
+        active = UNHEARD
         if self._found is not None:
             active = (now() - self._last_heard) % HEARTBEAT_NANOSECONDS
-            lag = max(self._ahead.num_pending, 0)
-        info: dict[str, Any] = {"name": config.name, "lag": lag, "active": active}
+        info: dict[str, Any] = {"name": config.name, "lag": self.lag or 0, "active": active}
         if config.external is not None:
             info["external"] = config.external
         if self._error is not None:
