@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
+from nats.aio.client import Client
+
+from tests.clients import flush
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,29 @@ class Response:
         return json.loads(self.body)
 
 
-async def fetch(port: int, target: str, *, method: str = "GET") -> Response:
+async def fetch(port: int, target: str, *, method: str = "GET", accept: str = "") -> Response:
     """One request on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    more = f"Accept: {accept}\r\n" if accept else ""
     try:
-        writer.write(f"{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n".encode())
+        head = f"{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{more}\r\n"
+        writer.write(head.encode())
         return await read_response(reader, method=method)
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+async def leave(port: int, client: Client) -> None:
+    """Close a client of the server with this monitoring port, after it has read all that the server sent it.
+
+    nats-server sends INFO once more after it has answered a client's first PING. Who closes before that is
+    remembered with bytes pending, or for an error of reading.
+    """
+    await flush(client)
+    while any(each["pending_bytes"] for each in (await fetch(port, "/connz")).json["connections"]):
+        await asyncio.sleep(0.01)
+    await client.close()
 
 
 async def read_response(reader: asyncio.StreamReader, *, method: str = "GET") -> Response:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import nats
 from nats.aio.msg import Msg
 
-from tests.monitor.fetch import fetch
+from tests.clients import PATIENCE_SECONDS, flush
+from tests.monitor.fetch import fetch, leave
 from tests.monitor.test_streams import MONITOR
 from tests.servers import ServerKind, running_server
 
@@ -61,24 +63,33 @@ async def ignore(message: Msg) -> None:
 
 @asynccontextmanager
 async def populated_server(kind: ServerKind, directory: Path, limits: str) -> AsyncIterator[int]:
-    """The monitoring port of a server with two clients, one that has left, and perhaps a stream."""
+    """The monitoring port of a server with two clients, one that has left, and perhaps a stream.
+
+    nats-server answers a request before it has counted it: what a client sent is counted once its reader has
+    parsed it, which a flush proves, and an API request is in flight until its goroutine runs again.
+    """
     with running_server(kind, CONFIG.replace("LIMITS", limits), ["-sd", str(directory)]) as server:
         found = MONITOR.search(server.log())
         assert found
+        port = int(found[1])
         url = f"127.0.0.1:{server.port}"
-        ann = await nats.connect(f"nats://{url}", allow_reconnect=False)
-        bob = await nats.connect(f"nats://bob:pw@{url}", allow_reconnect=False)
-        gone = await nats.connect(f"nats://bob:pw@{url}", allow_reconnect=False)
+        connect = partial(nats.connect, allow_reconnect=False, connect_timeout=PATIENCE_SECONDS)
+        ann = await connect(f"nats://{url}")
+        bob = await connect(f"nats://bob:pw@{url}")
         await bob.subscribe("foo", cb=ignore)
-        await bob.flush()
-        await gone.close()
+        await flush(bob)
+        await leave(port, await connect(f"nats://bob:pw@{url}"))
         if limits != "disabled":
-            await ann.jetstream().add_stream(name="S", subjects=["s"], max_bytes=500)
-            await ann.jetstream().publish("s", b"payload")
-        while not (await fetch(int(found[1]), "/connz?state=closed")).json["total"]:
+            streams = ann.jetstream(timeout=PATIENCE_SECONDS)
+            await streams.add_stream(name="S", subjects=["s"], max_bytes=500)
+            await streams.publish("s", b"payload")
+            await flush(ann)
+        while not (await fetch(port, "/connz?state=closed")).json["total"]:
+            await asyncio.sleep(0.01)
+        while (await fetch(port, "/jsz")).json["api"].get("inflight"):
             await asyncio.sleep(0.01)
         try:
-            yield int(found[1])
+            yield port
         finally:
             await ann.close()
             await bob.close()

@@ -15,12 +15,13 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 
-from tests.monitor.fetch import Response, fetch
+from tests.clients import flush
+from tests.monitor.fetch import Response, fetch, leave
 from tests.servers import ServerKind, running_server
 
 MONITOR = re.compile(r"Starting http monitor on [\d.]+:(\d+)")
 
-UNTRUE_HERE = {"git_commit", "feature_flags", "system_account"}
+UNTRUE_HERE = {"git_commit", "feature_flags"}
 VOLATILE = {
     "server_id",
     "server_name",
@@ -176,20 +177,20 @@ async def populated_server(kind: ServerKind) -> AsyncIterator[int]:
             await ann.subscribe("q.*", queue="workers", cb=ignore)
             # One more than bob has, and more bytes below: where two are equal any order is right.
             await ann.subscribe("ann.alone", cb=ignore)
-            await ann.flush()
+            await flush(ann)
             await bob.subscribe("q.x", cb=ignore)
             limited = await bob.subscribe("a.b.c", cb=ignore)
             await limited.unsubscribe(10)
             third = await bob.subscribe("third", cb=ignore)
-            await bob.flush()
+            await flush(bob)
             for _ in range(3):
                 await nobody.publish("a.b.c", b"12345")
             await nobody.publish("q.x", b"1")
             await nobody.publish("a.other", b"1")
-            await nobody.flush()
+            await flush(nobody)
             await third.unsubscribe()
-            await bob.flush()
-            await gone.close()
+            await flush(bob)
+            await leave(int(found[1]), gone)
             while (await fetch(int(found[1]), "/connz?state=closed")).json["total"] < 1:
                 await asyncio.sleep(0.01)
             yield int(found[1])

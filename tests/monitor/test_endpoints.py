@@ -11,6 +11,7 @@ from nats.aio.msg import Msg
 
 from headrace.errors import UsageError
 from headrace.monitor.monitor import ROUTES
+from tests.clients import flush
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.fetch import fetch
 
@@ -33,14 +34,15 @@ async def test_varz_counts_messages_connections_and_subscriptions(start: Starter
     server = await start(
         server_name="mill", tags=("a:b",), metadata={"x": "y"}, ping_interval=1.5, auth_timeout=0.5
     )
+    own = sum(account.interest.count for account in server.broker.accounts)
     receiver = await connect(server.broker.port)
     sender = await connect(server.broker.port)
     await receiver.subscribe("wheel.*", cb=ignore)
     await receiver.subscribe("wheel.>", cb=ignore)
-    await receiver.flush()
+    await flush(receiver)
     for _ in range(3):
         await sender.publish("wheel.turn", b"12345")
-    await sender.flush()
+    await flush(sender)
     varz = await ask(server, "/varz")
     expected = {
         "server_name": "mill",
@@ -49,7 +51,7 @@ async def test_varz_counts_messages_connections_and_subscriptions(start: Starter
         "http_port": -1,
         "connections": 2,
         "total_connections": 2,
-        "subscriptions": 2,
+        "subscriptions": own + 2,
         "in_msgs": 3,
         "in_bytes": 15,
         "in_client_msgs": 3,
@@ -76,9 +78,9 @@ async def test_connz_shows_each_connection(start: Starter, connect: Connecter) -
     await first.subscribe("q.*", queue="workers", cb=ignore)
     limited = await first.subscribe("few", cb=ignore)
     await limited.unsubscribe(5)
-    await first.flush()
+    await flush(first)
     await second.publish("few", b"abc")
-    await second.flush()
+    await flush(second)
     connz = await ask(server, "/connz?subs=detail&auth=1")
     assert (connz["num_connections"], connz["total"], connz["limit"]) == (2, 2, 1024)
     shown = connz["connections"][0]
@@ -128,13 +130,13 @@ async def test_connz_selects_and_sorts(
         client = await connect(server.broker.port, user=user, password="")
         for _ in range(number):
             await client.publish("x", b"abc")
-        await client.flush()
+        await flush(client)
         if user == "bob":
             await client.subscribe("a", cb=ignore)
             await client.subscribe("b", cb=ignore)
         if user == "ann":
             await client.subscribe("a", cb=ignore)
-        await client.flush()
+        await flush(client)
     connz = await ask(server, f"/connz?{query}")
     assert [connection["cid"] for connection in connz["connections"]] == cids
     assert connz["num_connections"] == len(cids)
@@ -165,7 +167,7 @@ async def test_connz_shows_what_a_client_has_not_read(start: Starter, connect: C
     sender = await connect(server.broker.port)
     for _ in range(16):
         await sender.publish("big", bytes(1_000_000))
-    await sender.flush()
+    await flush(sender)
     pending = [shown["pending_bytes"] for shown in (await ask(server, "/connz?sort=pending"))["connections"]]
     assert pending[0] > 1_000_000
     assert pending[1] == 0
@@ -174,21 +176,20 @@ async def test_connz_shows_what_a_client_has_not_read(start: Starter, connect: C
 
 async def test_subsz_lists_what_a_subject_would_reach(start: Starter, connect: Connecter) -> None:
     server = await start()
+    own = server.broker.interest.count
     client = await connect(server.broker.port)
     other = await connect(server.broker.port)
     for subject in ("a.*", "a.>", "b"):
         await client.subscribe(subject, cb=ignore)
     await other.subscribe("a.b", queue="q", cb=ignore)
-    await client.flush()
-    await other.flush()
-    await client.publish("a.b", b"")
-    await client.publish("a.b", b"")
-    await client.publish("b", b"")
-    await client.publish("c", b"")
-    await client.flush()
-    plain = await ask(server, "/subsz")
-    assert (plain["num_subscriptions"], plain["num_inserts"], plain["num_removes"]) == (4, 4, 0)
-    assert (plain["num_matches"], plain["num_cache"], plain["cache_hit_rate"]) == (4, 3, 0.25)
+    await flush(client)
+    await flush(other)
+    for subject in ("a.b", "b", "c", "a.b", "b", "c", "c"):  # the second time they are cached
+        await client.publish(subject, b"")
+    await flush(client)
+    plain = await ask(server, "/subsz?acc=$G")
+    assert (plain["num_subscriptions"], plain["num_inserts"], plain["num_removes"]) == (own + 4, own + 4, 0)
+    assert (plain["num_matches"], plain["num_cache"], plain["cache_hit_rate"]) == (7, 3, 1 / 7)
     assert (plain["max_fanout"], plain["avg_fanout"]) == (3, 4 / 3)
     assert "subscriptions_list" not in plain
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from headrace.monitor.endpoint import Answer
+from headrace.http.message import Answer, Request
 from headrace.server import Server
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.fetch import fetch, read_response
@@ -78,9 +78,10 @@ async def test_a_connection_is_answered_one_request_in_a_turn(start: Starter) ->
     answered: list[int] = []
     handle, turn = server.monitor.http._handle, 0
 
-    def counted(target: str) -> Answer:
+    async def counted(request: Request) -> Answer:
+        answer = await handle(request)
         answered.append(turn)
-        return handle(target)
+        return answer
 
     server.monitor.http._handle = counted
     for _, writer in peers:
@@ -107,7 +108,7 @@ async def test_a_request_with_a_body_is_the_last(start: Starter) -> None:
 @pytest.mark.parametrize("sent", [b"", b"GET /varz HTTP/1.1\r\nX-Slow:"])
 async def test_a_request_that_does_not_end_is_dropped(sent: bytes, start: Starter) -> None:
     server = await start()
-    server.monitor.http.head_seconds = 0.1
+    server.monitor.http.bounds.head_seconds = 0.1
     reader, writer = await asyncio.open_connection("127.0.0.1", server.monitor.port)
     writer.write(sent)
     assert await was_dropped(reader)
@@ -116,7 +117,7 @@ async def test_a_request_that_does_not_end_is_dropped(sent: bytes, start: Starte
 
 async def test_dripping_bytes_do_not_gain_time(start: Starter) -> None:
     server = await start()
-    server.monitor.http.head_seconds = 0.2
+    server.monitor.http.bounds.head_seconds = 0.2
     reader, writer = await asyncio.open_connection("127.0.0.1", server.monitor.port)
     ended = asyncio.create_task(was_dropped(reader))
     writer.write(b"GET /varz HTTP/1.1\r\nX-Slow: ")
@@ -129,7 +130,7 @@ async def test_dripping_bytes_do_not_gain_time(start: Starter) -> None:
 
 async def test_an_idle_connection_is_closed(start: Starter) -> None:
     server = await start()
-    server.monitor.http.idle_seconds = 0.1
+    server.monitor.http.bounds.idle_seconds = 0.1
     reader, writer = await asyncio.open_connection("127.0.0.1", server.monitor.port)
     writer.write(GET_HEALTH)
     assert (await read_response(reader)).status == 200
@@ -177,10 +178,11 @@ async def test_one_connection_too_many_is_refused(start: Starter) -> None:
 @asynccontextmanager
 async def peer_that_does_not_read(server: Server) -> AsyncIterator[None]:
     """Asks for an answer of many megabytes and never reads it."""
+    own = server.broker.interest.count
     _, client = await asyncio.open_connection("127.0.0.1", server.broker.port)
     client.write(b'CONNECT {"verbose":false}\r\n')
     client.write(b"".join(b"SUB subject.%d %d\r\n" % (number, number) for number in range(100_000)))
-    while server.broker.interest.count < 100_000:
+    while server.broker.interest.count < own + 100_000:
         await asyncio.sleep(0.01)
     reader, lazy = await asyncio.open_connection("127.0.0.1", server.monitor.port, limit=1024)
     lazy.write(b"GET /subsz?subs=1&limit=1000000 HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -199,7 +201,7 @@ async def test_a_peer_that_does_not_read_holds_up_nobody(start: Starter) -> None
 
 async def test_a_peer_that_does_not_read_is_dropped(start: Starter) -> None:
     server = await start()
-    server.monitor.http.write_seconds = 0.1
+    server.monitor.http.bounds.write_seconds = 0.1
     async with peer_that_does_not_read(server):
         while server.monitor.http.connections:
             await asyncio.sleep(0.01)
@@ -208,10 +210,11 @@ async def test_a_peer_that_does_not_read_is_dropped(start: Starter) -> None:
 @asynccontextmanager
 async def many_subscriptions(server: Server) -> AsyncIterator[asyncio.StreamWriter]:
     """A client with 20,000 subscriptions, whose sids are their numbers."""
+    own = server.broker.interest.count
     _, client = await asyncio.open_connection("127.0.0.1", server.broker.port)
     client.write(b'CONNECT {"verbose":false}\r\n')
     client.write(b"".join(b"SUB subject.%d %d\r\n" % (number, number) for number in range(20_000)))
-    while server.broker.interest.count < 20_000:
+    while server.broker.interest.count < own + 20_000:
         await asyncio.sleep(0.01)
     yield client
     client.transport.abort()
@@ -230,12 +233,15 @@ ODD_SIDS = b"".join(b"UNSUB %d\r\n" % number for number in range(1, 20_000, 2))
 
 async def test_a_list_has_all_that_stay_once_although_others_go_while_it_is_made(start: Starter) -> None:
     server = await start()
+    own = server.broker.interest.count
     async with many_subscriptions(server) as client:
         assert server.monitor
-        pieces = iter(server.monitor.handle("/connz?subs=detail").body)
+        answer = await server.monitor.handle(Request("GET", "/connz?subs=detail"))
+        assert isinstance(answer.body, Iterable)
+        pieces = iter(answer.body)
         document = b"".join(next(pieces) for _ in range(20_000))  # each item has two or three
         client.write(ODD_SIDS)
-        while server.broker.interest.count > 10_000:
+        while server.broker.interest.count > own + 10_000:
             await asyncio.sleep(0.01)
         rest = list(pieces)
         assert 1000 < document.count(b'"sid"') < 20_000
@@ -282,7 +288,7 @@ async def test_a_bug_in_an_endpoint_is_answered_and_logged(
     start: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start()
-    monkeypatch.delattr(server.broker, "interest")
+    monkeypatch.delattr(server.broker, "accounts")
     assert (await fetch(server.monitor.port, "/varz")).status == 500
     assert (await fetch(server.monitor.port, "/healthz")).status == 200
     monkeypatch.undo()

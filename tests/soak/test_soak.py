@@ -36,6 +36,7 @@ def soak(page: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.long
 def test_a_short_soak_finds_nothing_wrong(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     faults = ("--faults", "kill,SIGSTOP,no descriptors,disk full")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -13,13 +14,23 @@ import msgspec
 
 from headrace.broker.broker import Broker
 from headrace.broker.connection import Connection
-from headrace.config.options import GLOBAL_ACCOUNT
+from headrace.broker.tls_greeting import TlsState
+from headrace.config.identity import GLOBAL_ACCOUNT
 from headrace.go_formats import format_time
-from headrace.monitor.documents import encode_pieces
-from headrace.monitor.endpoint import Answer, Context
+from headrace.http.message import Answer
+from headrace.monitor.documents import Making
+from headrace.monitor.endpoint import Context, answer_document
 from headrace.monitor.formats import format_round_trip, format_uptime, to_nanoseconds
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int, decode_uint64
-from headrace.monitor.subscriptions import account_labels, list_details, list_subjects, page
+from headrace.monitor.subscriptions import (
+    DEFAULT_LIST_SIZE,
+    account_labels,
+    list_details,
+    list_subjects,
+    page,
+    subscriptions_of,
+)
+from headrace.subjects import grammar
 
 STATES = {
     "": ("open",),
@@ -30,6 +41,8 @@ STATES = {
 }
 REDACTED = "[REDACTED]"
 CONNECTIONS_IN_A_TURN = 500
+SUBSCRIPTIONS_IN_A_TURN = 2000
+ALL_SUBJECTS = ("", ">")
 KEY = itemgetter(0)
 
 Candidate = tuple[Connection, str]
@@ -39,16 +52,17 @@ Candidate = tuple[Connection, str]
 class Asked(msgspec.Struct, frozen=True):
     """A query that has been read."""
 
-    sort: str
-    with_user: bool
-    subscriptions: str  # "", "1" or "detail"
-    offset: int
-    limit: int
-    cid: int
-    states: tuple[str, ...]
-    user: str
-    account: str
-    mqtt_client: str
+    sort: str = "cid"
+    with_user: bool = False
+    subscriptions: str = ""  # "", "1" or "detail"
+    offset: int = 0
+    limit: int = DEFAULT_LIST_SIZE
+    cid: int = 0
+    states: tuple[str, ...] = STATES[""]
+    user: str = ""
+    account: str = ""
+    mqtt_client: str = ""
+    subject: str = ""  # only open connections with a subscription that overlaps it
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -105,33 +119,59 @@ SORTS_OF_CLOSED = ("stop", "reason")
 def answer_connz(context: Context, query: Query) -> Answer:
     asked = read_query(query)
     context.request_counts["/connz"] += 1
+    return answer_document(make_connz(context, asked))
+
+
+def make_connz(context: Context, asked: Asked) -> Making:
+    """Raises BadQuery."""
     check_sort(asked)
-    return Answer(make_document(context.broker, asked))
+    if asked.subject not in ALL_SUBJECTS and not asked.account:
+        raise BadQuery("filter by subject only valid with account filtering")
+    return _make(context.broker, asked)
 
 
-def make_document(broker: Broker, asked: Asked) -> Iterator[bytes]:
+def _make(broker: Broker, asked: Asked) -> Making:
     """The fields before the list depend on all connections, so they are read first, a batch per turn."""
     now = time.time_ns()
-    found = Found(asked, broker.options.account, now)
+    found = Found(asked, now)
     for some in batched(candidates(broker, asked)):
-        found.add(some)
-        yield b""
+        others = yield from _find_uninterested(some, asked)
+        found.add(some, others)
+        yield
     shown: list[Entry] = []
     for part in found.parts():
         shown += part
-        yield b""
-    is_known = asked.account in ("", GLOBAL_ACCOUNT, broker.options.account)
-    yield from encode_pieces(
-        {
-            "server_id": broker.server_id if is_known else "",
-            "now": format_time(now),
-            "num_connections": len(shown),
-            "total": found.total,
-            "offset": asked.offset,
-            "limit": asked.limit,
-            "connections": describe_connections(shown, asked, broker.options.account) if is_known else None,
-        }
-    )
+        yield
+    is_known = not asked.account or broker.accounts.get(asked.account) is not None
+    return {
+        "server_id": broker.server_id if is_known else "",
+        "now": format_time(now),
+        "num_connections": len(shown),
+        "total": found.total,
+        "offset": asked.offset,
+        "limit": asked.limit,
+        "connections": describe_connections(shown, asked) if is_known else None,
+    }
+
+
+def _find_uninterested(some: list[Candidate], asked: Asked) -> Generator[None, None, set[int]]:
+    """Those open connections of the account that do not subscribe to anything that overlaps the subject."""
+    others: set[int] = set()
+    if asked.subject in ALL_SUBJECTS:
+        return others
+    looked_at = 0
+    for connection, reason in some:
+        if reason or connection.account is None or connection.account.name != asked.account:
+            continue
+        others.add(connection.cid)
+        for subscription in subscriptions_of(connection):
+            looked_at += 1
+            if looked_at % SUBSCRIPTIONS_IN_A_TURN == 0:
+                yield
+            if grammar.overlap(asked.subject, grammar.decode(subscription.subject)):
+                others.discard(connection.cid)
+                break
+    return others
 
 
 def read_query(query: Query) -> Asked:
@@ -192,22 +232,22 @@ class Found:
     the cid.
     """
 
-    def __init__(self, asked: Asked, configured: str, now: int) -> None:
+    def __init__(self, asked: Asked, now: int) -> None:
         self.total = 0
         self._asked = asked
-        self._configured = configured
         self._now = now
         self._key, self._largest_first = SORTS[asked.sort]
         self._batches: list[list[tuple[Any, Entry]]] = []
 
-    def add(self, some: list[Candidate]) -> None:
+    def add(self, some: list[Candidate], others: Collection[int] = ()) -> None:
+        """`others` count, and are not wanted."""
         asked, wanted = self._asked, []
         for connection, reason in some:
             entry = Entry(connection, self._now, reason)
-            if asked.account and account_of(entry, self._configured) != asked.account:
+            if asked.account and account_of(entry) != asked.account:
                 continue
             self.total += 1
-            if is_wanted(entry, asked):
+            if is_wanted(entry, asked) and entry.cid not in others:
                 wanted.append((self._key(entry), entry))
         wanted.sort(key=KEY, reverse=self._largest_first)
         self._batches.append(wanted)
@@ -222,9 +262,10 @@ class Found:
             yield [entry for index, (_, entry) in enumerate(some, start) if index >= self._asked.offset]
 
 
-def account_of(entry: Entry, configured: str) -> str:
+def account_of(entry: Entry) -> str:
     """A connection that has not logged in is in the global account."""
-    return configured if entry.user else GLOBAL_ACCOUNT
+    account = entry.connection.account
+    return account.name if account else GLOBAL_ACCOUNT
 
 
 def is_wanted(entry: Entry, asked: Asked) -> bool:
@@ -234,8 +275,8 @@ def is_wanted(entry: Entry, asked: Asked) -> bool:
     return not asked.mqtt_client and asked.user in ("", entry.user)
 
 
-def describe_connections(entries: list[Entry], asked: Asked, configured: str) -> Iterator[dict[str, Any]]:
-    return (describe_connection(entry, asked, account_of(entry, configured)) for entry in entries)
+def describe_connections(entries: list[Entry], asked: Asked) -> Iterator[dict[str, Any]]:
+    return (describe_connection(entry, asked, account_of(entry)) for entry in entries)
 
 
 def describe_connection(entry: Entry, asked: Asked, account: str) -> dict[str, Any]:
@@ -244,7 +285,7 @@ def describe_connection(entry: Entry, asked: Asked, account: str) -> dict[str, A
     described: dict[str, Any] = {
         "cid": connection.cid,
         "kind": "Client",
-        "type": "nats",
+        "type": "websocket" if connection.websocket else "nats",
         "ip": connection.host,
         "port": connection.port,
         "start": format_time(entry.start),
@@ -266,20 +307,53 @@ def describe_connection(entry: Entry, asked: Asked, account: str) -> dict[str, A
     for name in ("name", "lang", "version"):
         if value := getattr(options, name):
             described[name] = value
+    if connection.tls:
+        described |= describe_tls(connection.tls, asked)
     if asked.with_user and entry.user:
         described["authorized_user"] = entry.user
-    if link.subscriptions:
-        described |= describe_subscriptions(entry, asked, account)
     if asked.with_user and account != GLOBAL_ACCOUNT:
-        described |= {"account": account, "name_tag": account}
-    elif asked.with_user and not entry.reason:
-        described["name_tag"] = account
+        described["account"] = account
+    if link.subscriptions:
+        described |= describe_subscriptions(entry, asked)
+    if asked.with_user:
+        described |= describe_identity(entry, account)
     return described
 
 
-def describe_subscriptions(entry: Entry, asked: Asked, account: str) -> dict[str, Iterator[Any]]:
+def describe_identity(entry: Entry, account: str) -> dict[str, Any]:
+    """Whose client it is, and what its token says. Its token itself may let others in."""
+    connection, identity = entry.connection, entry.connection.identity
+    described: dict[str, Any] = {}
+    if identity.issuer_key:
+        described["issuer_key"] = identity.issuer_key
+    if account != GLOBAL_ACCOUNT or not entry.reason:
+        described["name_tag"] = connection.account.title if connection.account else account
+    if identity.tags:
+        described["tags"] = identity.tags
+    return described
+
+
+def describe_tls(tls: TlsState, asked: Asked) -> dict[str, Any]:
+    described: dict[str, Any] = {"tls_version": tls.version, "tls_cipher_suite": tls.cipher}
+    if asked.with_user and tls.certificates:
+        from headrace.accounts.certificates import describe_subject, pin  # few servers need it
+
+        described["tls_peer_certs"] = [
+            {
+                "subject": describe_subject(certificate),
+                "spki_sha256": pin(certificate),
+                "cert_sha256": hashlib.sha256(certificate).hexdigest(),
+            }
+            for certificate in tls.certificates
+        ]
+    if tls.is_first:
+        described["tls_first"] = True
+    return described
+
+
+def describe_subscriptions(entry: Entry, asked: Asked) -> dict[str, Iterator[Any]]:
     if asked.subscriptions == "detail":
-        labels = account_labels(account) if entry.reason else {}  # as nats-server does it
+        labels = account_labels(entry.connection) if entry.reason else {}  # as nats-server does it
         details = ({**labels, **detail} for detail in list_details(entry.connection))
         return {"subscriptions_list_detail": details}
     if asked.subscriptions:

@@ -1,14 +1,20 @@
-"""JSON documents in pieces: two spaces of indent, and escaped as Go's encoder does it.
+"""JSON documents in pieces, escaped as Go's encoder does it: indented for HTTP, compact for messages.
 
 A list in a document may be an iterator. It is then read while the document is sent, so that a long response
-neither needs its full size in memory nor blocks the event loop.
+neither needs its full size in memory nor blocks the event loop. A document whose first fields already need
+long work is made by a generator, which yields at the end of each turn and returns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
 
 import msgspec
+
+Making = Generator[None, None, Mapping[str, Any]]
+Document = Mapping[str, Any] | Making
+Encode = Callable[[object], Iterator[bytes]]
 
 INDENT = b"  "
 
@@ -52,3 +58,37 @@ def encode_pieces(value: object, newline: bytes = b"\n") -> Iterator[bytes]:
         yield b"[]" if separator == b"[" else newline + b"]"
     else:
         yield encode_value(value)
+
+
+def encode_compact(value: object) -> Iterator[bytes]:
+    """A value on one line; only mappings with iterators in them are expanded."""
+    if isinstance(value, Mapping) and not _SCALARS.issuperset(map(type, value.values())):
+        separator = b"{"
+        for name, item in value.items():
+            yield separator + encode_value(name) + b":"
+            yield from encode_compact(item)
+            separator = b","
+        yield b"}"
+    elif isinstance(value, Iterator) or (isinstance(value, (list, tuple)) and value):
+        separator = b"["
+        for item in value:
+            yield separator
+            yield from encode_compact(item)
+            separator = b","
+        yield b"[]" if separator == b"[" else b"]"
+    else:
+        yield encode_value(value)
+
+
+def encode_document(document: Document, encode: Encode = encode_pieces) -> Iterator[bytes]:
+    """An empty piece is the end of a turn in which the document was not finished."""
+    if isinstance(document, Mapping):
+        yield from encode(document)
+        return
+    while True:
+        try:
+            next(document)
+        except StopIteration as made:
+            yield from encode(made.value)
+            return
+        yield b""

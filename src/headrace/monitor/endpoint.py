@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headrace.broker.broker import Broker
-from headrace.monitor.documents import encode_pieces
+from headrace.http.message import Answer
+from headrace.monitor.documents import Document, encode_document
 from headrace.monitor.usage import ProcessorShare
 
 if TYPE_CHECKING:
+    from headrace.monitor.console.console import Console
+    from headrace.monitor.landings import Landings
+    from headrace.monitor.metrics.loop_stalls import LoopStalls
     from headrace.streams.jetstream import JetStream
-
-JSON = "application/json"
-HTML = "text/html; charset=utf-8"
-TEXT = "text/plain; charset=utf-8"
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -28,19 +27,19 @@ class Context(msgspec.Struct, frozen=True):
     request_counts: Counter[str]
     processor_share: ProcessorShare
     jetstream: JetStream | None = None
+    landings: Landings | None = None
+    loop_stalls: LoopStalls | None = None
+    console: Console | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A response. Its body may be made while it is sent; an empty fragment ends a turn."""
-
-    body: Iterable[bytes]
-    content_type: str = JSON
-    status: int = 200
-
-
-def answer_document(document: dict[str, Any]) -> Answer:
-    return Answer(encode_pieces(document))
+def new_context(broker: Broker) -> Context:
+    return Context(
+        broker=broker,
+        base_path="/" + broker.options.http_base_path.strip("/"),
+        request_counts=Counter(),
+        processor_share=ProcessorShare(),
+    )
 
 
-def answer_text(status: int, text: str) -> Answer:
-    return Answer([text.encode("utf-8", "surrogateescape")], TEXT, status)
+def answer_document(document: Document) -> Answer:
+    return Answer(encode_document(document))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from headrace.config.durations import format_duration
 from headrace.go_formats import NANOSECONDS
+from headrace.keys.jwt import decode_base64url
 
 MICROSECOND = 1e-6
 MILLISECOND = 1e-3
@@ -44,3 +49,8 @@ def plain_number(value: float) -> int | float:
 
 def to_nanoseconds(seconds: float) -> int:
     return round(seconds * NANOSECONDS)
+
+
+def show_token(token: str) -> Any:
+    """What a token says that was verified before."""
+    return msgspec.json.decode(decode_base64url(token.split(".")[1]))

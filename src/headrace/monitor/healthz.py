@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.go_formats import quote
+from headrace.http.message import Answer
 from headrace.monitor.documents import encode_value
-from headrace.monitor.endpoint import Answer, Context
+from headrace.monitor.endpoint import Context
 from headrace.monitor.query import Query, decode_bool
 
 if TYPE_CHECKING:
@@ -45,53 +46,67 @@ class Diagnosis(msgspec.Struct, frozen=True):
 HEALTHY = Diagnosis()
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What to check; the names that are empty mean all."""
+
+    enabled_only: bool = False
+    server_only: bool = False
+    details: bool = False
+    account: str = ""
+    stream: str = ""
+    consumer: str = ""
+
+
 def answer_healthz(context: Context, query: Query) -> Answer:
     context.request_counts["/healthz"] += 1
     logger = context.broker.logger
     flags = {name: decode_bool(query, name) for name in FLAGS}
     if flags["js-enabled"]:
         logger.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
-    diagnosis = examine(context, query, flags)
-    problems = diagnosis.problems
-    if not problems:
-        return Answer([encode_value({"status": "ok"})])
-    document: dict[str, Any]
-    if flags["details"]:
-        document = {"status": "error", "errors": problems}
-        logger.warn(f"Healthcheck failed: {len(problems)} errors")
-    else:
-        document = {"status": diagnosis.word, "error": problems[0].error}
-        logger.warn(f"Healthcheck failed: {quote(problems[0].error)}")
-    return Answer([encode_value(document)], status=diagnosis.status)
+    asked = Asked(
+        enabled_only=flags["js-enabled-only"] or flags["js-enabled"],
+        server_only=flags["js-server-only"],
+        details=flags["details"],
+        account=query.get("account", ""),
+        stream=query.get("stream", ""),
+        consumer=query.get("consumer", ""),
+    )
+    document, status = make_healthz(context, asked)
+    if "error" in document:
+        logger.warn(f"Healthcheck failed: {quote(document['error'])}")
+    elif "errors" in document:
+        logger.warn(f"Healthcheck failed: {len(document['errors'])} errors")
+    return Answer([encode_value(document)], status=status)
 
 
-def examine(context: Context, query: Query, flags: dict[str, bool]) -> Diagnosis:
-    if query.get("stream") and not query.get("account"):
+def make_healthz(context: Context, asked: Asked) -> tuple[dict[str, Any], int]:
+    """The document, and the HTTP status that goes with it."""
+    diagnosis = examine(context, asked)
+    if not diagnosis.problems:
+        return {"status": "ok"}, diagnosis.status
+    if asked.details:
+        return {"status": "error", "errors": diagnosis.problems}, diagnosis.status
+    return {"status": diagnosis.word, "error": diagnosis.problems[0].error}, diagnosis.status
+
+
+def examine(context: Context, asked: Asked) -> Diagnosis:
+    if asked.stream and not asked.account:
         return Diagnosis(400, "error", [Problem("BAD_REQUEST", error=MISSING_ACCOUNT)])
-    if query.get("consumer") and not query.get("stream"):
+    if asked.consumer and not asked.stream:
         return Diagnosis(400, "error", [Problem("BAD_REQUEST", error=MISSING_STREAM)])
     if not context.broker.is_accepting:
         return Diagnosis(500, "error", [Problem("CONNECTION", error=NOT_READY)])
-    if flags["js-server-only"] or not context.broker.options.jetstream:
+    if asked.server_only or not context.broker.options.jetstream:
         return HEALTHY
     if context.jetstream is None:
         return Diagnosis(503, "unavailable", [Problem("JETSTREAM", error=NOT_ENABLED)])
-    if flags["js-enabled-only"] or flags["js-enabled"]:
+    if asked.enabled_only:
         return HEALTHY
-    asked = Asked(query.get("account", ""), query.get("stream", ""), query.get("consumer", ""))
     if missing := find_missing(context.jetstream, asked):
         return Diagnosis(404, "unavailable", [missing])
     if problems := find_problems(context.jetstream, asked):
         return Diagnosis(503, "unavailable", problems)
     return HEALTHY
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What a query asks about; "" means all."""
-
-    account: str
-    stream: str
-    consumer: str
 
 
 def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:

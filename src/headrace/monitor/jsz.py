@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.go_formats import format_time
-from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.go_formats import format_time, quote
+from headrace.http.message import Answer
+from headrace.monitor.endpoint import Context, answer_document
 from headrace.monitor.jetstream import (
     NO_CONFIG,
     NO_STATS,
@@ -31,26 +32,34 @@ NOT_LEADER = "filtered response: not leader"
 class Asked(msgspec.Struct, frozen=True):
     """A query that has been read."""
 
-    account: str
-    accounts: bool
-    streams: bool
-    consumers: bool
-    config: bool
-    offset: int
-    limit: int
-    leader_only: bool
-    raft: bool
+    account: str = ""
+    accounts: bool = False
+    streams: bool = False
+    consumers: bool = False
+    config: bool = False
+    offset: int = 0
+    limit: int = DEFAULT_LIST_SIZE
+    leader_only: bool = False
+    raft: bool = False
+
+
+class NotLeader(BadQuery):
+    """Only leaders are to answer, and there is none here."""
 
 
 def answer_jsz(context: Context, query: Query) -> Answer:
     context.request_counts["/jsz"] += 1
-    asked = read_query(query)
+    return answer_document(make_jsz(context, read_query(query)))
+
+
+def make_jsz(context: Context, asked: Asked) -> dict[str, Any]:
+    """Raises NotLeader."""
     document: dict[str, Any] = {"server_id": context.broker.server_id, "now": format_time(time.time_ns())}
     jetstream = context.jetstream
     if jetstream is None:
         if asked.leader_only:
-            raise BadQuery(NOT_LEADER)
-        return answer_document(
+            raise NotLeader(NOT_LEADER)
+        return (
             NO_STATS | document | {"disabled": True, "config": NO_CONFIG} | _count([], asked) | {"total": 0}
         )
     enabled = [account for account in jetstream.accounts.values() if account.is_enabled]
@@ -61,7 +70,19 @@ def answer_jsz(context: Context, query: Query) -> Answer:
     }
     if wanted := select_accounts(enabled, asked):
         document["account_details"] = [describe_account(context, account, asked) for account in wanted]
-    return answer_document(describe_stats(jetstream) | document | {"total": len(enabled)})
+    return describe_stats(jetstream) | document | {"total": len(enabled)}
+
+
+def make_jsz_of_account(context: Context, asked: Asked) -> dict[str, Any]:
+    """Just one account. Raises BadQuery."""
+    if context.jetstream is None:
+        raise BadQuery("jetstream not enabled")
+    if context.broker.accounts.get(asked.account) is None:
+        raise BadQuery(f"account {quote(asked.account)} not found")
+    account = context.jetstream.accounts.get(asked.account)
+    if account is None or not account.is_enabled:
+        raise BadQuery(f"account {quote(asked.account)} not jetstream enabled")
+    return describe_account(context, account, asked)
 
 
 def read_query(query: Query) -> Asked:
@@ -74,18 +95,30 @@ def read_query(query: Query) -> Asked:
     offset, limit = decode_int(query, "offset"), decode_int(query, "limit")
     leader_only, raft = decode_bool(query, "leader-only"), decode_bool(query, "raft")
     decode_bool(query, "stream-leader-only")  # a single server leads all its streams
-    account = query.get("acc", "")
-    streams = streams or consumers
-    return Asked(
-        account=account,
-        accounts=accounts or (streams and not account),
+    return complete(
+        Asked(
+            account=query.get("acc", ""),
+            accounts=accounts,
+            streams=streams,
+            consumers=consumers,
+            config=config,
+            offset=offset,
+            limit=limit,
+            leader_only=leader_only,
+            raft=raft,
+        )
+    )
+
+
+def complete(asked: Asked) -> Asked:
+    """With what follows from the rest: consumers are shown with their streams, and those with accounts."""
+    streams = asked.streams or asked.consumers
+    return msgspec.structs.replace(
+        asked,
+        accounts=asked.accounts or (streams and not asked.account),
         streams=streams,
-        consumers=consumers,
-        config=config,
-        offset=max(offset, 0),
-        limit=limit or DEFAULT_LIST_SIZE,
-        leader_only=leader_only,
-        raft=raft,
+        offset=max(asked.offset, 0),
+        limit=asked.limit or DEFAULT_LIST_SIZE,
     )
 
 
@@ -113,8 +146,9 @@ def _count(streams: list[Stream], asked: Asked) -> dict[str, int]:
 
 def describe_account(context: Context, account: JetStreamAccount, asked: Asked) -> dict[str, Any]:
     resources = account.resources
+    owner = context.broker.accounts.get(account.name)
     described: dict[str, Any] = {
-        "name": account.name,
+        "name": owner.title if owner else account.name,
         "id": account.name,
         "memory": resources.used("memory"),
         "storage": resources.used("file"),

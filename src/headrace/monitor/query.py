@@ -57,28 +57,24 @@ def decode_bool(query: Query, name: str) -> bool:
 
 def decode_int(query: Query, name: str) -> int:
     """A signed 64-bit number; 0 if it is not given."""
-    value = query.get(name, "")
-    if not value:
-        return 0
-    problem = "invalid syntax"
-    if _SIGNED.fullmatch(value):
-        number = int(value) if len(value) <= MAX_DIGITS else MAX_INT64 + 1
-        if -MAX_INT64 - 1 <= number <= MAX_INT64:
-            return number
-        problem = "value out of range"
-    raise BadQuery(f"Error decoding int for '{name}': strconv.Atoi: parsing {quote(value)}: {problem}")
+    return _decode_number(query, name, "int", "Atoi", _SIGNED, range(-MAX_INT64 - 1, MAX_INT64 + 1))
 
 
 def decode_uint64(query: Query, name: str) -> int:
+    return _decode_number(query, name, "uint64", "ParseUint", _UNSIGNED, range(MAX_UINT64 + 1))
+
+
+def _decode_number(
+    query: Query, name: str, kind: str, function: str, syntax: re.Pattern[str], allowed: range
+) -> int:
     value = query.get(name, "")
     if not value:
         return 0
     problem = "invalid syntax"
-    if _UNSIGNED.fullmatch(value):
-        number = int(value) if len(value) <= MAX_DIGITS else MAX_UINT64 + 1
-        if number <= MAX_UINT64:
-            return number
+    if syntax.fullmatch(value):
         problem = "value out of range"
+        if len(value) <= MAX_DIGITS and (number := int(value)) in allowed:
+            return number
     raise BadQuery(
-        f"Error decoding uint64 for '{name}': strconv.ParseUint: parsing {quote(value)}: {problem}"
+        f"Error decoding {kind} for '{name}': strconv.{function}: parsing {quote(value)}: {problem}"
     )

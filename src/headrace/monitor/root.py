@@ -6,15 +6,24 @@ from html import escape
 
 from headrace import __version__
 from headrace.config.options import NATS_VERSION
-from headrace.monitor.endpoint import HTML, Answer, Context
+from headrace.http.message import HTML, Answer
+from headrace.monitor.endpoint import Context
 from headrace.monitor.query import Query
 
 LINKS = {
     "/varz": "General",
     "/jsz": "JetStream",
     "/connz": "Connections",
+    "/accountz": "Accounts",
+    "/accstatz": "Account Stats",
     "/subsz": "Subscriptions",
+    "/routez": "Routes",
+    "/leafz": "LeafNodes",
+    "/gatewayz": "Gateways",
+    "/raftz": "Raft Groups",
     "/healthz": "Health Probe",
+    "/metrics": "Metrics",
+    "/debug/vars": "Expvar",
 }
 
 PAGE = """<!doctype html>

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.broker.connection import Connection
+from headrace.config.identity import GLOBAL_ACCOUNT
 from headrace.engine.core.trie import Subscription
 
 DEFAULT_LIST_SIZE = 1024
 
 
-def account_labels(account: str) -> dict[str, str]:
-    return {"account": account, "account_tag": account}
+def account_labels(connection: Connection) -> dict[str, str]:
+    """A connection that has not logged in is in the global account."""
+    account = connection.account
+    if account is None:
+        return {"account": GLOBAL_ACCOUNT, "account_tag": GLOBAL_ACCOUNT}
+    return {"account": account.name, "account_tag": account.title}
 
 
 def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscription]:

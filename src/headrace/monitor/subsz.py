@@ -7,99 +7,117 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from headrace.broker.broker import Broker
+import msgspec
+
+from headrace.accounts.account import Account
 from headrace.broker.connection import Connection
+from headrace.engine.core.interest import Interest
 from headrace.engine.core.trie import Subscription
 from headrace.go_formats import format_time
-from headrace.monitor.endpoint import Answer, Context, answer_document
+from headrace.http.message import Answer
+from headrace.monitor.endpoint import Context, answer_document
 from headrace.monitor.formats import plain_number
 from headrace.monitor.query import BadQuery, Query, decode_bool, decode_int
-from headrace.monitor.subscriptions import account_labels, describe_subscription, page, subscriptions_of
+from headrace.monitor.subscriptions import (
+    DEFAULT_LIST_SIZE,
+    account_labels,
+    describe_subscription,
+    page,
+    subscriptions_of,
+)
 
 Found = tuple[Connection, Subscription]
 
-NO_STATISTICS: dict[str, int | float] = {
-    "num_subscriptions": 0,
-    "num_cache": 0,
-    "num_inserts": 0,
-    "num_removes": 0,
-    "num_matches": 0,
-    "cache_hit_rate": 0,
-    "max_fanout": 0,
-    "avg_fanout": 0,
-}
+
+class Asked(msgspec.Struct, frozen=True):
+    """A query that has been read."""
+
+    with_list: bool = False
+    offset: int = 0
+    limit: int = DEFAULT_LIST_SIZE
+    test: str = ""
+    account: str = ""
 
 
 def answer_subsz(context: Context, query: Query) -> Answer:
     context.request_counts["/subsz"] += 1
     with_list = decode_bool(query, "subs")
     offset, limit = page(decode_int(query, "offset"), decode_int(query, "limit"))
-    test = query.get("test", "")
+    asked = Asked(with_list, offset, limit, query.get("test", ""), query.get("acc", ""))
+    return answer_document(make_subsz(context, asked))
+
+
+def make_subsz(context: Context, asked: Asked) -> dict[str, Any]:
+    """Raises BadQuery."""
+    test, offset, limit = asked.test, asked.offset, asked.limit
     if test and not is_publish_subject(test):
         raise BadQuery(f"invalid test subject, must be valid publish subject: {test}")
     broker = context.broker
-    is_known = query.get("acc", "") in ("", broker.options.account)
+    accounts = [account for account in broker.accounts if asked.account in ("", account.name)]
     document: dict[str, Any] = {
         "server_id": broker.server_id,
         "now": format_time(time.time_ns()),
-        **(describe_interest(broker) if is_known else NO_STATISTICS),
+        **describe_interest([account.interest for account in accounts]),
         "total": 0,
         "offset": offset,
         "limit": limit,
     }
-    if with_list and is_known:
-        labels = account_labels(broker.options.account)
+    if asked.with_list:
         if test:
-            found = find_matching(broker, test)
+            found = find_matching(accounts, test)
             document["total"] = len(found)
-            shown = describe_found(found[offset : offset + limit], labels)
+            shown = describe_found(found[offset : offset + limit])
         else:
-            connections = list(broker.connections.values())
+            connections = [one for one in broker.connections.values() if one.account in accounts]
             document["total"] = sum(len(connection.link.subscriptions) for connection in connections)
-            shown = list_page(connections, labels, offset, limit)
+            shown = list_page(connections, offset, limit)
         if offset < document["total"]:
             document["subscriptions_list"] = shown
-    return answer_document(document)
+    return document
 
 
-def describe_interest(broker: Broker) -> dict[str, int | float]:
-    interest = broker.interest
-    cached = interest.cached_routes
-    largest, total = interest.cached_fanout
+def describe_interest(interests: list[Interest]) -> dict[str, int | float]:
+    cached = sum(interest.cached_routes for interest in interests)
+    fanouts = [interest.cached_fanout for interest in interests]
+    matches = sum(interest.matches for interest in interests)
+    hits = sum(interest.cache_hits for interest in interests)
     return {
-        "num_subscriptions": interest.count,
+        "num_subscriptions": sum(interest.count for interest in interests),
         "num_cache": cached,
-        "num_inserts": interest.inserts,
-        "num_removes": interest.removes,
-        "num_matches": interest.matches,
-        "cache_hit_rate": plain_number(interest.cache_hits / interest.matches) if interest.matches else 0,
-        "max_fanout": largest,
-        "avg_fanout": plain_number(total / cached) if cached else 0,
+        "num_inserts": sum(interest.inserts for interest in interests),
+        "num_removes": sum(interest.removes for interest in interests),
+        "num_matches": matches,
+        "cache_hit_rate": plain_number(hits / matches) if matches else 0,
+        "max_fanout": max((largest for largest, _ in fanouts), default=0),
+        "avg_fanout": plain_number(sum(total for _, total in fanouts) / cached) if cached else 0,
     }
 
 
-def find_matching(broker: Broker, test: str) -> list[Found]:
+def find_matching(accounts: list[Account], test: str) -> list[Found]:
     """The clients' subscriptions that a message to this subject would match, in the order of the clients."""
-    plain, queues = broker.interest.match(test.encode("utf-8", "surrogateescape"))
-    owned = ((one.owner, one) for one in chain(plain, *queues))
+    subject = test.encode("utf-8", "surrogateescape")
+    matching = [account.interest.match(subject) for account in accounts]
+    owned = ((one.owner, one) for plain, queues in matching for one in chain(plain, *queues))
     found = [(owner, one) for owner, one in owned if isinstance(owner, Connection)]
     return sorted(found, key=lambda each: each[0].cid)
 
 
-def describe_found(found: list[Found], labels: dict[str, str]) -> Iterator[dict[str, Any]]:
-    return ({**labels, **describe_subscription(one, connection.cid)} for connection, one in found)
+def describe_found(found: list[Found]) -> Iterator[dict[str, Any]]:
+    return (describe(connection, one) for connection, one in found)
 
 
-def list_page(
-    connections: list[Connection], labels: dict[str, str], offset: int, limit: int
-) -> Iterator[dict[str, Any]]:
+def describe(connection: Connection, subscription: Subscription) -> dict[str, Any]:
+    return {**account_labels(connection), **describe_subscription(subscription, connection.cid)}
+
+
+def list_page(connections: list[Connection], offset: int, limit: int) -> Iterator[dict[str, Any]]:
     for connection in connections:
         count = len(connection.link.subscriptions)
         if offset >= count:
             offset -= count
             continue
         for one in islice(subscriptions_of(connection, offset), limit):
-            yield {**labels, **describe_subscription(one, connection.cid)}
+            yield describe(connection, one)
             limit -= 1
         offset = 0
         if not limit:

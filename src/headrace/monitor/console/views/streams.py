@@ -1,0 +1,126 @@
+"""Streams: a sorted page of them, one with its configuration and state, and its subjects with counts."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.monitor.console.asking import Asking, Document
+from headrace.monitor.console.refusal import bad_request
+from headrace.monitor.console.views.overview import troubles_of
+from headrace.subjects.grammar import FULL_WILDCARD, is_valid_subject
+
+if TYPE_CHECKING:
+    from headrace.streams.stream import Stream
+
+SUBJECTS_SHOWN = 3
+KEY_VALUE = "KV_"
+OBJECTS = "OBJ_"
+
+SORTS: dict[str, Callable[[Any], Any]] = {
+    "name": lambda stream: stream.name.lower(),
+    "messages": lambda stream: stream.log.count,
+    "bytes": lambda stream: stream.log.byte_count,
+    "subjects": lambda stream: stream.log.num_subjects,
+    "consumers": lambda stream: len(stream.consumers),
+    "last": lambda stream: stream.log.last_time,
+}
+
+
+async def show_streams(ask: Asking) -> Document:
+    ask.viewer.check_publish("$JS.API.STREAM.LIST")
+    key = SORTS[ask.choice("sort", SORTS)]
+    largest_first = ask.choice("order", ("up", "down")) == "down"
+    wanted = ask.text("filter").lower()
+    offset, limit = ask.page()
+    everything = list(ask.streams())
+    found = [stream for stream in everything if not wanted or is_meant(stream, wanted)]
+    pick = heapq.nlargest if largest_first else heapq.nsmallest
+    page = pick(offset + limit, found, key=lambda one: (key(one), one.name, one.account.name))[offset:]
+    return {
+        "now": int(time.time() * 1000),
+        "total": len(everything),
+        "matching": len(found),
+        "offset": offset,
+        "limit": limit,
+        "is_off": ask.context.jetstream is None,
+        "streams": [summarize(stream) for stream in page],
+    }
+
+
+def is_meant(stream: Stream, wanted: str) -> bool:
+    return wanted in stream.name.lower() or any(wanted in one.lower() for one in stream.config.subjects)
+
+
+def kind_of(name: str) -> str:
+    if name.startswith(KEY_VALUE):
+        return "key-value"
+    return "objects" if name.startswith(OBJECTS) else "stream"
+
+
+def summarize(stream: Stream) -> Document:
+    log, config = stream.log, stream.config
+    return {
+        "account": stream.account.name,
+        "name": stream.name,
+        "kind": kind_of(stream.name),
+        "subjects": config.subjects[:SUBJECTS_SHOWN],
+        "more_subjects": max(len(config.subjects) - SUBJECTS_SHOWN, 0),
+        "retention": config.retention,
+        "storage": config.storage,
+        "messages": log.count,
+        "bytes": log.byte_count,
+        "first_seq": str(log.first_seq),
+        "last_seq": str(log.last_seq),
+        "last_time": log.last_time // 1_000_000,
+        "num_subjects": log.num_subjects,
+        "consumers": len(stream.consumers),
+        "problem": next((trouble["text"] for trouble in troubles_of(stream)), ""),
+    }
+
+
+async def show_stream(ask: Asking) -> Document:
+    stream = ask.stream()
+    ask.viewer.check_publish(f"$JS.API.STREAM.INFO.{stream.name}")
+    log, info = stream.log, stream.info()
+    return {
+        **summarize(stream),
+        "now": int(time.time() * 1000),
+        "subjects": stream.config.subjects,
+        "created": stream.created // 1_000_000,
+        "first_time": (log.first_time if log.count else 0) // 1_000_000,
+        "deleted": log.num_deleted,
+        "config": msgspec.to_builtins(stream.config),
+        "mirror": info.mirror,
+        "sources": info.sources,
+        "problems": troubles_of(stream),
+    }
+
+
+def check_pattern(pattern: str) -> str:
+    """A filter for subjects; empty means all. Raises Refusal."""
+    if not pattern:
+        return FULL_WILDCARD
+    if not is_valid_subject(pattern):
+        raise bad_request("A subject filter is dot-separated tokens, where * is any token and > any rest.")
+    return pattern
+
+
+async def show_subjects(ask: Asking) -> Document:
+    """Those of a stream that match, with their counts, sorted by name."""
+    from headrace.streams.api.stream_info import count_subjects  # a server without streams does not load it
+
+    stream = ask.stream()
+    ask.viewer.check_publish(f"$JS.API.STREAM.INFO.{stream.name}")
+    offset, limit = ask.page()
+    pattern = check_pattern(ask.text("filter"))
+    total, counts = await count_subjects(stream.jetstream.slices, stream.log, pattern, offset, limit)
+    subjects = [
+        {"subject": name.encode("utf-8", "surrogateescape").decode(errors="replace"), "messages": count}
+        for name, count in sorted(counts.items())
+    ]
+    return {"total": total, "offset": offset, "limit": limit, "subjects": subjects}
