@@ -1,0 +1,1 @@
+"""A server inside another program: `from headrace import Server`."""
