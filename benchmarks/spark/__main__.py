@@ -23,6 +23,7 @@ from pyspark.cloudpickle import register_pickle_by_value
 from benchmarks.spark import sources
 from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import LINES, PARQUET, Result, as_json, as_text, verdicts
+from benchmarks.spark.tables import JSON_STREAM, commit_seconds, json_payload
 from benchmarks.spark.work import Place, fill, fill_table
 from headrace.bench.export import check_can_write
 from headrace.bench.machine import busy_seconds, describe_machine
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace, servers: Sequence[Server]) -> None:
     with ExitStack() as stack:
         places = prepare(stack, options, servers)
         result = measure(places, options.rounds)
+        result.commits = commit_seconds(places[PARQUET])
     names = [server.name for server in servers]
     print(as_text(result, names))
     print(*verdicts(result, names), sep="\n", flush=True)
@@ -107,6 +109,7 @@ def prepare(stack: ExitStack, options: argparse.Namespace, servers: Sequence[Ser
         places[server.name] = replace(table, url=f"nats://{process.address}")
         _say(f"filling a stream of {server.name}")
         fill(places[server.name])
+        fill(places[server.name], JSON_STREAM, json_payload)
     fill_table(places[servers[0].name])
     places[PARQUET] = table
     return places

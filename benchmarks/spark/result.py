@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.spark import work
+from benchmarks.spark import tables, work
 from benchmarks.spark.work import Place
 from headrace.bench.figures import summarize
 from headrace.bench.tables import NOISY_MACHINE_SHARE, figure, text_table_of
@@ -30,14 +30,22 @@ class Line:
 INSIDE = Line("read", "stream → noop, inside the read", work.read_inside, aim=1_000_000)
 NATS_PY = Line("nats-py", "the same, through a source built on nats-py", work.read_nats_py)
 WRITE = Line("write", "table → stream, every message acknowledged", work.write, aim=300_000)
+LAND_PARQUET = Line("land-parquet", "stream → plain Parquet table, headrace land", tables.land_parquet)
+LAND_DELTA = Line("land-delta", "stream → Delta table, headrace land", tables.land_delta)
+LAND_TYPED = Line("land-typed", "the same, six typed columns from JSON", tables.land_typed, aim=300_000)
 LINES = (
     INSIDE,
     NATS_PY,
     Line("job", "stream → noop, the whole job", work.read, with_parquet=True),
     Line("land", "stream → Parquet, the whole job", work.land, with_parquet=True),
+    LAND_PARQUET,
+    LAND_DELTA,
+    LAND_TYPED,
     WRITE,
 )
 TIMES_NATS_PY = 5
+DELTA_SHARE = 0.9
+COMMIT_SECONDS = 0.3
 
 
 @dataclass
@@ -46,6 +54,8 @@ class Result:
 
     rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     others: list[float] = field(default_factory=list)
+    commits: list[float] = field(default_factory=list)
+    """Seconds of commits to a Delta table with 10,000 files."""
 
     def add(self, line: Line, place: str, rate: float) -> None:
         self.rates.setdefault(line.key, {}).setdefault(place, []).append(rate)
@@ -91,6 +101,18 @@ def verdicts(result: Result, servers: Sequence[str]) -> list[str]:
             f"{INSIDE.name}: {HEADRACE} {times:.1f} times {NATS_PY.key}, "
             f"at least {TIMES_NATS_PY} is aimed at: {_verdict(times >= TIMES_NATS_PY)}"
         )
+        share = result.median(LAND_DELTA, HEADRACE) / result.median(LAND_PARQUET, HEADRACE)
+        lines.append(
+            f"{LAND_DELTA.name}: {HEADRACE} {share:.0%} of plain Parquet, "
+            f"at least {DELTA_SHARE:.0%} is aimed at: {_verdict(share >= DELTA_SHARE)}"
+        )
+    if result.commits:
+        longest = max(result.commits)
+        lines.append(
+            f"a commit to a Delta table with {tables.FILES:,} files: median "
+            f"{summarize(result.commits).median:.3f} s, longest {longest:.3f} s, "
+            f"at most {COMMIT_SECONDS} is aimed at: {_verdict(longest <= COMMIT_SECONDS)}"
+        )
     busy = summarize(result.others)
     if busy.median >= NOISY_MACHINE_SHARE:
         lines.append(f"not a quiet machine, cores that other processes kept busy: {busy.median:.2f}")
@@ -105,6 +127,7 @@ def as_json(result: Result, about: Mapping[str, str]) -> dict[str, Any]:
             for line in LINES
         ],
         "others_cpu_share": result.others,
+        "commit_seconds": result.commits,
     }
 
 

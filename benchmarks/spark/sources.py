@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headrace.spark import NatsDataSource
-from headrace.spark.batch_reader import BatchReader
 from headrace.spark.options import Use, read_options
+from headrace.spark.reading.batch_reader import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow

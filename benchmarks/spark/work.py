@@ -93,15 +93,18 @@ def write(place: Place) -> float:
     return rate
 
 
-def fill(place: Place) -> None:
-    """Put the messages into the server's stream."""
+def plain_payload(number: int) -> bytes:
+    return str(number).ljust(PAYLOAD_BYTES, "x").encode()
+
+
+def fill(place: Place, stream: str = STREAM, payload: Callable[[int], bytes] = plain_payload) -> None:
+    """Put the messages into a stream of the server."""
     with Client.connect(place.url, request_timeout=30) as client:
-        make_stream(client, STREAM)
+        make_stream(client, stream)
         publisher = client.publisher()
         for first in range(0, place.rows, FILL_ROWS):
             numbers = range(first, min(place.rows, first + FILL_ROWS))
-            payloads = [str(number).ljust(PAYLOAD_BYTES, "x").encode() for number in numbers]
-            publisher.publish(f"{STREAM}.a", pa.array(payloads, pa.binary()))
+            publisher.publish(f"{stream}.a", pa.array([payload(number) for number in numbers], pa.binary()))
         publisher.flush()
 
 

@@ -1,10 +1,10 @@
 """How long does everybody else wait while one client asks for something big?
 
 An operation runs on a stream of many small messages, or with very many connections or subscriptions. For
-Headrace, the output has the longest turn of its event loop in CPU time, in which nobody else is served; for
-any server, the longest wait and the 99th percentile of a bystander that pings it every few milliseconds from
-another process, and how long the operation took. On a busy machine the waits are often caused by the machine;
-CPU time is not.
+Headrace, the output has the longest turn of its event loop in CPU time, in which nobody else is served, and
+the sum of all turns; for any server, the longest wait and the 99th percentile of a bystander that pings it
+every few milliseconds from another process, and how long the operation took. On a busy machine the waits are
+often caused by the machine; CPU time is not.
 
 Turns above 10 ms are measured up to three times, because caches and interrupts vary: every run is shown, and
 the best one counts.
@@ -68,12 +68,13 @@ def measure(name: str, asker: Asker, messages: int, server: Process, ports: Port
         next(steps, None)
         took = time.monotonic() - began
         turn = meter.longest_seconds() * 1000 if is_metered else 0.0
+        loop = f"{meter.total_seconds() * 1000:8.1f} ms" if is_metered else "-".rjust(11)
     lasted = sorted(wait[1] * 1000 for wait in waits) or [0.0]
     worst, most = lasted[-1], lasted[len(lasted) * 99 // 100]
     shown = f"{turn:8.1f} ms" if is_metered else "-".rjust(11)
     print(
-        f"{name:24s} {server.name:12s} turn {shown}   max {worst:8.1f} ms   p99 {most:8.1f} ms   "
-        f"took {took:7.3f} s",
+        f"{name:24s} {server.name:12s} turn {shown}   loop {loop}   max {worst:8.1f} ms   "
+        f"p99 {most:8.1f} ms   took {took:7.3f} s",
         flush=True,
     )
     return turn

@@ -83,6 +83,10 @@ class Meter:
         """The same, of a server that may have ended."""
         return self._read()[3] / 1e9
 
+    def total_seconds(self) -> float:
+        """Of all turns that have begun and ended since."""
+        return self._read()[4] / 1e9
+
     def _read(self) -> tuple[int, ...]:
         return FIELDS.unpack(self._shared[:])
 

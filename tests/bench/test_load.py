@@ -14,6 +14,7 @@ SAMPLES = {
     "an INFO first": (b'INFO {"server_id":"x"}\r\n' + FRAME * 3, 3, 15),
     "frames of another length in between": (FRAME * 10 + b"MSG bench 1 0\r\n\r\n" + FRAME * 10, 21, 100),
     "a reply subject": (b"MSG bench 1 answer.here 2\r\nhi\r\n", 1, 2),
+    "headers, which do not count": (b"HMSG bench 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n" * 3, 3, 6),
     "a payload that looks like a frame": (b"MSG bench 1 22\r\n" + FRAME + b"\r\n", 1, 22),
 }
 GARBAGE = {
@@ -24,7 +25,7 @@ GARBAGE = {
     "a length beyond any integer": b"MSG bench 1 99999999999999999999999\r\n",
     "a control line without an end": b"MSG " + b"a" * 5000,
     "a control line beyond the limit": b"MSG " + b"a" * 5000 + b" 1 5\r\n",
-    "headers that nobody asked for": b"HMSG bench 1 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+    "headers that are longer than the message": b"HMSG bench 1 12 11\r\nNATS/1.0\r\n\r\n\r\n",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,17 @@ from benchmarks.__main__ import LONG_KEYS, PEAK_RSS_LIMITS_MB, ROWS, TARGETS, VA
 from headrace.bench.compare import Measurement, Result, Row, compare, measure
 from headrace.bench.failure import BenchError
 from headrace.bench.jetstream import open_api
-from headrace.bench.servers import Running, Server
+from headrace.bench.servers import Running, Server, find_server
 from headrace.bench.suites import LONG, STREAMS, choose_rows
 from headrace.bench.tables import notes
-from headrace.bench.workloads import Experiment, Sample, StreamMemory, StreamPublish, StreamRecovery
+from headrace.bench.workloads import (
+    Experiment,
+    PublishSubscribe,
+    Sample,
+    StreamMemory,
+    StreamPublish,
+    StreamRecovery,
+)
 from headrace.bench.workloads.stream_recovery import await_stream
 from headrace.client.addresses import Address
 
@@ -99,6 +107,17 @@ def test_only_the_reference_gets_the_configuration_and_the_smaller_share(nats_se
     assert counts == {"a": 100, "b": 200}
     (result,) = compare([row], [ELSEWHERE, servers[1]], 1, lambda *_: None)
     assert "elsewhere cannot be configured" in result.error
+
+
+def test_all_servers_get_the_configuration_of_a_row(nats_server: Server) -> None:
+    (row,) = choose_rows("full", "10-10-permissions")
+    assert row.config.count('"') // 2 == 100
+    row = replace(row, workload=PublishSubscribe(1, 1, 16, 100))
+    (result,) = compare([row], [nats_server, find_server("headrace")], 1, lambda *_: None)
+    assert not result.error
+    refused = replace(row, config=row.config.replace('"bench",', ""))
+    (result,) = compare([refused], [find_server("headrace")], 1, lambda *_: None)
+    assert "Permissions Violation" in result.error
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(31.9, "reached"), (32.1, "NOT reached")])

@@ -24,6 +24,23 @@ def test_every_subscriber_gets_every_message(
     assert sample.generator_cpu_share > 0
 
 
+@pytest.mark.parametrize(
+    ("workload", "received"),
+    [
+        (PublishSubscribe(2, 3, 128, 5_000, alike=True), 15_000),
+        (PublishSubscribe(2, 3, 128, 5_000, subscriptions=4), 60_000),
+        (PublishSubscribe(2, 6, 128, 5_000, queue_groups=3), 15_000),
+        (PublishSubscribe(2, 3, 128, 5_000, headers=2), 15_000),
+    ],
+)
+def test_all_that_is_to_be_delivered_is(process: Process, workload: PublishSubscribe, received: int) -> None:
+    sample = workload.run(process.address, process.rss_bytes)
+    receivers = [client for client in sample.clients if client.role == "subscriber"]
+    assert sum(client.messages for client in receivers) == received
+    assert sum(client.payload_bytes for client in receivers) == received * 128
+    assert sample.value == pytest.approx(received / sample.seconds)
+
+
 @pytest.mark.parametrize("size", [0, 1, 65536])
 def test_any_payload_size_is_counted(process: Process, size: int) -> None:
     sample = PublishSubscribe(1, 1, size, 300).run(process.address, process.rss_bytes)

@@ -47,7 +47,7 @@ def test_an_unknown_host() -> None:
 
 
 @pytest.mark.parametrize(
-    "servers", ["", [], "http://host", "tls://host", "nats://", "nats://host:x", "nats://h:99999"]
+    "servers", ["", [], "http://host", "ws://host", "tls://", "nats://", "nats://host:x", "nats://h:99999"]
 )
 def test_urls_that_make_no_sense(servers: str | list[str]) -> None:
     with pytest.raises(UsageError):

@@ -16,6 +16,7 @@ from headrace.bench.figures import Summary, summarize
 from headrace.bench.generator import Progress as ShareDone
 from headrace.bench.machine import busy_seconds
 from headrace.bench.servers import Process, Server, running
+from headrace.bench.tls_server import with_tls
 from headrace.bench.workloads import Experiment, Sample, Workload
 
 
@@ -29,9 +30,11 @@ class Row:
     target: float | None = None
     peak_rss_limit_mb: float | None = None
     value_limit: float | None = None  # the highest value allowed, whatever the reference has
+    config: str = ""  # of all servers
     # Of the reference alone: a configuration, and how much of the work it does if it is far slower.
     reference_config: str = ""
     reference_share: float = 1.0
+    tls: bool = False  # of every server
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,22 @@ def _measure_row(row: Row, servers: Sequence[Server], rounds: int, progress: Pro
 
 
 def _measure(row: Row, server: Server, is_reference: bool) -> Measurement:
+    if row.tls:
+        with with_tls(server) as secured:
+            return _measure(replace(row, tls=False), secured, is_reference)
+    config = row.config + (row.reference_config if is_reference else "")
+    if config:
+        server = _configured(server, config)
     if not is_reference:
         return measure(row.workload, server)
-    if row.reference_config:
-        if server.address is not None:
-            raise BenchError(f"{server.name} cannot be configured: it was not started here")
-        server = replace(server, config_text=row.reference_config)
     workload = row.workload if row.reference_share == 1.0 else row.workload.scaled(row.reference_share)
     return measure(workload, server)
+
+
+def _configured(server: Server, text: str) -> Server:
+    if server.address is not None:
+        raise BenchError(f"{server.name} cannot be configured: it was not started here")
+    return replace(server, config_text=server.config_text + text)
 
 
 def measure(workload: Workload | Experiment, server: Server) -> Measurement:
@@ -118,10 +129,15 @@ def measure(workload: Workload | Experiment, server: Server) -> Measurement:
 
 def observe(workload: Workload, process: Process, on_progress: ShareDone | None = None) -> Measurement:
     """Run the workload once against a running server, and record what it cost the server."""
-    with workload.prepared(process.address, on_progress) as ready:
+    address = process.address
+    if getattr(workload, "in_websocket", False):
+        if process.websocket is None:
+            raise BenchError(f"{process.name} does not listen for WebSocket")
+        address = process.websocket
+    with workload.prepared(address, on_progress) as ready:
         server_before, ours_before = process.cpu_seconds(), _our_cpu_seconds()
         all_before, started = busy_seconds(), time.perf_counter()
-        sample = ready.run(process.address, process.rss_bytes, on_progress)
+        sample = ready.run(address, process.rss_bytes, on_progress)
         seconds, all_cpu = time.perf_counter() - started, busy_seconds() - all_before
         server_after, our_cpu = process.cpu_seconds(), _our_cpu_seconds() - ours_before
     if server_before is None or server_after is None:

@@ -91,5 +91,5 @@ def first_that_answers(addresses: Sequence[Address], pid: int | None) -> Server:
         except BenchError as error:
             reason = reason or error
         else:
-            return replace(Server(f"nats://{address}", address=address), pid=pid)
+            return replace(Server(address.url, address=address), pid=pid)
     raise reason or BenchError("there is no server to measure")

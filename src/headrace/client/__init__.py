@@ -17,6 +17,7 @@ from headrace.client.errors import (
     StreamNotFound,
 )
 from headrace.client.publish import Publisher, Report
+from headrace.client.tls import Tls
 
 __all__ = [
     "SCHEMA",
@@ -32,6 +33,7 @@ __all__ = [
     "RequestTimeout",
     "StreamInfo",
     "StreamNotFound",
+    "Tls",
 ]
 
 

@@ -29,6 +29,7 @@ class StreamConfig(msgspec.Struct):
     retention: str = "limits"
     duplicate_window: int = 0
     max_age: int = 0
+    max_msgs_per_subject: int = -1
     deny_delete: bool = False
     deny_purge: bool = False
 
@@ -40,6 +41,7 @@ class StreamState(msgspec.Struct):
     last_seq: int
     first_ts: str = ""
     last_ts: str = ""
+    deleted: list[int] | None = None
 
 
 class StreamAnswer(msgspec.Struct):
@@ -92,6 +94,8 @@ class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     duplicate_window: int
     max_age: int
+    max_msgs_per_subject: int
+    """0 if there is no limit."""
     deny_delete: bool
     deny_purge: bool
 
@@ -119,7 +123,7 @@ def _api_error(error: ErrorAnswer, what: str) -> ApiError:
     if error.err_code == STREAM_NOT_FOUND:
         return StreamNotFound(
             f"{what}: there is no such stream",
-            hint="check its name; `nats stream ls` shows what there is",
+            hint="check its name; `headrace stream ls` shows what there is",
             code=error.code,
             err_code=error.err_code,
             description=error.description,
@@ -147,6 +151,7 @@ def stream_info(answer: StreamAnswer) -> StreamInfo:
         created=parse_time(answer.created),
         duplicate_window=config.duplicate_window,
         max_age=config.max_age,
+        max_msgs_per_subject=max(0, config.max_msgs_per_subject),
         deny_delete=config.deny_delete,
         deny_purge=config.deny_purge,
     )

@@ -12,7 +12,7 @@ reads; connections are reused.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,15 +29,19 @@ from headrace.client.api import (
     stream_info,
 )
 from headrace.client.connection import ServerConnection, protocol_error
+from headrace.client.credentials import Credentials
 from headrace.client.errors import ConnectionFailed, ProtocolError, UsageError
-from headrace.client.fetch import Fetch
+from headrace.client.fetch import Batch, Fetch
 from headrace.client.frames import BadFrame, ConnectionEnded
 from headrace.client.publish import Publisher, publish_plain
+from headrace.client.tls import Tls
 from headrace.errors import HeadraceError
 from headrace.go_formats import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from headrace.client.columns import Columns
 
 RECONNECT_SECONDS = 30.0
 
@@ -61,6 +65,7 @@ class Client:
         self._options = {**options, "reconnect_timeout": reconnect_timeout}
         self._open: set[ServerConnection] = set()
         self._idle: list[ServerConnection] = []
+        self._was_connected = False
         self._closed = False
 
     @classmethod
@@ -71,6 +76,12 @@ class Client:
         user: str = "",
         password: str = "",
         token: str = "",
+        creds: str = "",
+        nkey: str = "",
+        jwt: str | Callable[[], str] = "",
+        seed: str = "",
+        sign: Callable[[bytes], bytes] | None = None,
+        tls: Tls | None = None,
         name: str = "headrace",
         connect_timeout: float = 5.0,
         request_timeout: float = 5.0,
@@ -78,15 +89,17 @@ class Client:
     ) -> Client:
         """Connect to the first server that accepts us. Raises ConnectionFailed, UsageError.
 
-        `servers` is a URL, a comma-separated list, or a list. Credentials in a URL override the others. A
-        lost connection is restored for up to `reconnect_timeout` seconds, wherever that is safe; this is also
-        how long to wait for a cluster without a leader.
+        `servers` is a URL, a comma-separated list, or a list. Credentials in a URL override the others (see
+        Credentials). A server that requires TLS gets it; a tls:// URL or `tls` insists on it. A lost
+        connection is restored for up to `reconnect_timeout` seconds, wherever that is safe, with what is in
+        the files of credentials and certificates by then; this is also how long to wait for a cluster without
+        a leader.
         """
-        credentials = {"user": user, "pass": password, "auth_token": token}
         client = cls(
             servers,
             request_timeout=request_timeout,
-            credentials={key: value for key, value in credentials.items() if value},
+            credentials=Credentials(user, password, token, creds, nkey, jwt, seed, sign),
+            tls=tls,
             name=name,
             connect_timeout=connect_timeout,
             reconnect_timeout=reconnect_timeout,
@@ -118,7 +131,11 @@ class Client:
             raise UsageError("this client is closed")
         if not self._idle:
             connection = ServerConnection(self._servers, **self._options)
-            connection.open()
+            if self._was_connected:
+                connection.open_patiently()
+            else:
+                connection.open()
+            self._was_connected = True
             self._open.add(connection)
             return connection
         connection = self._idle.pop()
@@ -180,6 +197,13 @@ class Client:
         payload = connection.request(f"{PREFIX}.STREAM.INFO.{check_name(stream)}", b"", self.request_timeout)
         return stream_info(decode(payload, StreamAnswer, f"stream {stream}"))
 
+    def deleted_sequences(self, stream: str) -> list[int]:
+        """Those between the first and the last of a stream that have no message any more, in order."""
+        payload = self.request(
+            f"{PREFIX}.STREAM.INFO.{check_name(stream)}", encode({"deleted_details": True})
+        )
+        return sorted(decode(payload, StreamAnswer, f"stream {stream}").state.deleted or [])
+
     def stream_names(self, subject: str = "") -> list[str]:
         """All streams, or those that store messages of a subject (which may have wildcards), sorted."""
         names: list[str] = []
@@ -237,6 +261,33 @@ class Client:
         `subjects` are filters, wildcards allowed. A lost connection is restored, and the read continues with
         the next sequence. A batch has fewer rows when its messages are large.
         """
+        from headrace.client.arrays import Batches
+
+        made = Batches(stream, batch_rows)
+        return self.fetch_columns(
+            stream,
+            first,
+            last,
+            made.take,
+            subjects=subjects,
+            batch_rows=batch_rows,
+            headers=headers,
+            fail_on_loss=fail_on_loss,
+        )
+
+    def fetch_columns(
+        self,
+        stream: str,
+        first: int,
+        last: int,
+        take: Callable[[Columns], Batch],
+        *,
+        subjects: Sequence[str] | str = (),
+        batch_rows: int = 32768,
+        headers: bool = True,
+        fail_on_loss: bool = False,
+    ) -> Iterator[Batch]:
+        """As `fetch_range`, with what `take` makes of each batch of columns. Does not need pyarrow."""
         if first < 1:
             raise UsageError(f"a range starts at sequence 1 or later, not at {first}")
         if not 0 < batch_rows <= 1 << 22:
@@ -254,7 +305,7 @@ class Client:
             headers=headers,
             fail_on_loss=fail_on_loss,
         )
-        return fetch.batches()
+        return fetch.batches(take)
 
     def publisher(
         self, *, stream: str = "", max_in_flight: int = 4096, ack_timeout: float = 10.0

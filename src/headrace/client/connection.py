@@ -1,4 +1,4 @@
-"""One connection to one of several servers: handshake, keepalive, requests, and reconnecting.
+"""One connection to one of several servers: handshake, TLS, keepalive, requests, and reconnecting.
 
 A connection does one thing at a time. Code that reads rows or acknowledgements from `frames` passes every
 other frame to `handle`. `reconnect` restores only the subscription of the requests' inbox.
@@ -17,9 +17,12 @@ import msgspec
 
 from headrace import __version__
 from headrace.client.addresses import Address, parse_url
+from headrace.client.credentials import Credentials
 from headrace.client.errors import ConnectionFailed, NoResponders, ProtocolError, RequestTimeout, UsageError
 from headrace.client.frames import BadFrame, ConnectionEnded, Event, Frames
+from headrace.client.refusals import Refused, explain, no_certificate, no_tls, refusal
 from headrace.client.status import NO_RESPONDERS, parse_status
+from headrace.client.tls import Tls, TlsChannel
 from headrace.unreadable import UNREADABLE_JSON
 
 REQUEST_SID = 1
@@ -31,11 +34,10 @@ LONGEST_PAUSE_SECONDS = 1.0
 class ServerInfo(msgspec.Struct):
     max_payload: int
     tls_required: bool = False
+    tls_available: bool = False
+    tls_verify: bool = False
+    nonce: str = ""
     connect_urls: list[str] | None = None
-
-
-class Refused(ConnectionFailed):
-    """The server refused us: trying again would not help."""
 
 
 class ServerConnection:
@@ -45,7 +47,8 @@ class ServerConnection:
         self,
         addresses: Sequence[Address],
         *,
-        credentials: dict[str, str],
+        credentials: Credentials,
+        tls: Tls | None = None,
         name: str,
         connect_timeout: float,
         reconnect_timeout: float,
@@ -55,10 +58,13 @@ class ServerConnection:
         self.address = self.addresses[0]
         self.max_payload = 0
         self._credentials = credentials
+        self._tls = tls
+        self._nonce = ""
         self._name = name
         self._connect_timeout = connect_timeout
         self._reconnect_timeout = reconnect_timeout
         self._socket: socket.socket | None = None
+        self._channel: TlsChannel | None = None
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._requests = 0
         self._last_sid = REQUEST_SID
@@ -82,12 +88,15 @@ class ServerConnection:
         raise kind("; ".join(map(str, failures)), hint="no server of the list can be used")
 
     def reconnect(self) -> None:
-        """Try all servers until one accepts us. Raises ConnectionFailed if none did for too long."""
+        """As `open_patiently`, with another server first: the lost one is probably not back yet."""
         self.close()
+        self.addresses = [*self.addresses[1:], self.addresses[0]]
+        self.open_patiently()
+
+    def open_patiently(self) -> None:
+        """Try all servers until one accepts us. Raises ConnectionFailed if none did for too long."""
         deadline = time.monotonic() + self._reconnect_timeout
         pause = FIRST_PAUSE_SECONDS
-        # The next server first: the lost one is probably not back yet.
-        self.addresses = [*self.addresses[1:], self.addresses[0]]
         while True:
             try:
                 return self.open()
@@ -119,40 +128,60 @@ class ServerConnection:
         self.frames.attach(-1)
         if self._socket:
             self._socket.close()
-            self._socket = None
+            self._socket = self._channel = None
 
     def _open(self, address: Address) -> None:
+        self.address = address
         try:
             self._socket = socket.create_connection((address.host, address.port), self._connect_timeout)
             self._socket.settimeout(WRITE_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.frames.attach(self._socket.fileno())
-            self.address = address
             self._shake_hands(address)
         except BaseException as error:
+            insisted = self._tls is not None or address.secure
             self.close()
-            raise _explain(error, address) from None
+            raise explain(error, address, wants_tls=insisted) from None
 
     def _shake_hands(self, address: Address) -> None:
-        greeting = self._expect("INFO", address)
-        self._learn(greeting.payload)
-        self.send(
-            b"CONNECT %b\r\nSUB %b.* %d\r\nPING\r\n"
-            % (json.dumps(self._connect_options(address)).encode(), self._inbox.encode(), REQUEST_SID)
-        )
+        """INFO, then TLS, then CONNECT; or TLS first."""
+        first = self._tls is not None and self._tls.handshake_first
+        if first:
+            self._encrypt(address)
+        info = self._learn(self._expect("INFO", address).payload)
+        if not first:
+            insisted = self._tls is not None or address.secure
+            if insisted and not (info.tls_required or info.tls_available):
+                raise no_tls(address)
+            if insisted or info.tls_required:
+                self._encrypt(address, wants_certificate=info.tls_verify)
+        connect = json.dumps(self._connect_options(address)).encode()
+        self.send(b"CONNECT %b\r\nSUB %b.* %d\r\nPING\r\n" % (connect, self._inbox.encode(), REQUEST_SID))
         self._expect("PONG", address)
+
+    def _encrypt(self, address: Address, *, wants_certificate: bool = False) -> None:
+        assert self._socket is not None
+        tls = self._tls or Tls()
+        if wants_certificate and not tls.cert:
+            raise no_certificate(address)
+        name = tls.server_name or address.certificate_name
+        channel = TlsChannel(self._socket, tls.context(), name)
+        channel.shake_hands(self._connect_timeout)
+        self._channel = channel
+        self.frames.attach(self._socket.fileno(), channel)
 
     def _connect_options(self, address: Address) -> dict[str, Any]:
         return {
             "verbose": False,
             "pedantic": False,
+            "tls_required": self._channel is not None,
             "lang": "python",
             "version": __version__,
             "name": self._name,
             "protocol": 1,
             "headers": True,
             "no_responders": True,
-            **(address.credentials or self._credentials),
+            **(address.credentials or self._credentials.fields(self._nonce)),
         }
 
     def _expect(self, kind: str, address: Address) -> Event:
@@ -161,7 +190,7 @@ class ServerConnection:
             if event.kind == kind:
                 return event
             if event.kind == "-ERR":
-                raise _refusal(event.payload, address)
+                raise refusal(event.payload, address)
             if kind == "INFO":
                 raise BadFrame(f"{event.kind} where INFO comes first")
             self.handle(event)
@@ -170,20 +199,20 @@ class ServerConnection:
             hint="is it a NATS server, and is it reachable?",
         )
 
-    def _learn(self, info: bytes) -> None:
-        """From INFO: the limits of the server, and the addresses of its cluster."""
+    def _learn(self, info: bytes) -> ServerInfo:
+        """From INFO: the limits of the server, what we have to sign, and the addresses of its cluster."""
         try:
             said = msgspec.json.decode(info, type=ServerInfo)
             neighbours = [parse_url(url) for url in said.connect_urls or []]
         except (*UNREADABLE_JSON, UsageError) as error:
             raise BadFrame(f"an invalid INFO: {error}") from None
-        if said.tls_required:
-            raise Refused(f"the server at {self.address} wants TLS; this client has none")
         self.max_payload = said.max_payload
+        self._nonce = said.nonce
         known = {(address.host, address.port) for address in self.addresses}
         for host, port, *_ in neighbours:
             if (host, port) not in known:
-                self.addresses.append(self.address._replace(host=host, port=port))
+                self.addresses.append(self.address.neighbour(host, port))
+        return said
 
     # -- frames ---------------------------------------------------------------------------------------------
 
@@ -191,9 +220,12 @@ class ServerConnection:
         if self._socket is None:
             raise ConnectionEnded("not connected")
         try:
-            self._socket.sendall(data)
+            if self._channel:
+                self._channel.send_all(data, WRITE_SECONDS)
+            else:
+                self._socket.sendall(data)
         except OSError as error:
-            raise ConnectionEnded(str(error)) from None
+            raise ConnectionEnded(str(error)) from error
 
     def handle(self, event: Event) -> None:
         """Answer a ping, learn from INFO, raise an error. A message that nobody waits for is dropped."""
@@ -203,7 +235,7 @@ class ServerConnection:
             self._learn(event.payload)
         elif event.kind == "-ERR":
             if b"violation" in event.payload.lower():
-                raise _refusal(event.payload, self.address)
+                raise refusal(event.payload, self.address)
             raise ConnectionEnded(event.payload.decode(errors="replace"))  # which comes next
 
     def subscribe(self, subject: str) -> int:
@@ -253,31 +285,6 @@ class ServerConnection:
         reply = f"{self._inbox}.{self._requests}"
         self.publish(subject, payload, reply)
         return reply
-
-
-def _explain(error: BaseException, address: Address) -> BaseException:
-    """Why connecting failed, in one line. Re-raises errors of any other kind."""
-    if isinstance(error, ConnectionRefusedError):
-        return ConnectionFailed(
-            f"no server listens at {address}", hint="start one with `headrace serve`, or check the address"
-        )
-    if isinstance(error, ConnectionEnded):
-        return ConnectionFailed(f"the server at {address} closed the connection at once")
-    if isinstance(error, ValueError):
-        return Refused(f"{address} is not a NATS server", hint="check the address")
-    if isinstance(error, OSError):
-        return ConnectionFailed(f"the server at {address} cannot be reached: {error.strerror or error}")
-    return error
-
-
-def _refusal(payload: bytes, address: Address) -> ConnectionFailed:
-    text = payload.decode(errors="replace").strip("' ")
-    if "authorization" in text.lower() or "authentication" in text.lower():
-        return Refused(
-            f"the server at {address} does not accept these credentials",
-            hint="give user and password, or a token, as options or in the URL: nats://user:password@host:port",
-        )
-    return ConnectionFailed(f"the server at {address} says: {text}")
 
 
 def _no_responders(subject: str) -> NoResponders:

@@ -56,9 +56,13 @@ class MessagesMissing(HeadraceError):
 
 
 class PublishFailed(HeadraceError):
-    """A message was refused, or it is unknown whether it was stored. `description` is the server's."""
+    """A message was refused, or it is unknown whether it was stored. `description` is the server's.
+
+    `number` is how many messages this publisher had sent before the refused one; -1 if no single one was.
+    """
 
     def __init__(self, message: str, *, err_code: int = 0, description: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.err_code = err_code
         self.description = description
+        self.number = -1

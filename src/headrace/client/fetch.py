@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.client.api import PREFIX, ConsumerAnswer, MessageAnswer, StreamInfo, decode, encode
 from headrace.client.columns import Columns
@@ -39,8 +39,6 @@ from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from headrace.client.client import Client
     from headrace.client.connection import ServerConnection
 
@@ -51,6 +49,8 @@ INACTIVE_NANOSECONDS = 60_000_000_000
 SERVER_ERROR = 500  # and above, as in HTTP: not our fault
 SILENCE_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)  # how long to wait for a row, by attempts without one
 PAUSE_SECONDS = 1.0
+
+Batch = TypeVar("Batch")
 
 
 class Patience:
@@ -124,11 +124,9 @@ class Fetch:
         if self._fail_on_loss and info.first_seq > self._columns.last_seq + 1 and not self._columns.complete:
             raise self._loss(info, self._columns.last_seq + 1)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        from headrace.client.arrays import Batches
-
+    def batches(self, take: Callable[[Columns], Batch]) -> Iterator[Batch]:
+        """What `take` makes of the columns whenever they are full, and at the end."""
         columns = self._columns
-        made = Batches(self._stream, self._batch_rows)
         with self._client.connection() as connection:
             patience = Patience(self._client.reconnect_timeout)
             try:
@@ -139,7 +137,7 @@ class Fetch:
                             break
                         for _ in self._read(connection, patience.silence):
                             self._check_loss()
-                            yield made.take(columns)
+                            yield take(columns)
                     except ConnectionEnded:
                         self._consumer = ""
                         connection.reconnect()
@@ -152,7 +150,7 @@ class Fetch:
                         raise self._stalled()
                 if columns.rows:
                     self._check_loss()
-                    yield made.take(columns)
+                    yield take(columns)
             finally:
                 self._stop(connection)
 

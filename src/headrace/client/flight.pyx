@@ -29,7 +29,7 @@ from libc.string cimport memcmp
 from headrace.client.frames cimport (BLOCKED, ENOUGH, INTERRUPTED, NO_MEMORY, PING, POLLIN, POLLOUT, READY,
                                      UNFINISHED, WAITED, parse_number)
 from headrace.client.growing cimport ensure, put
-from headrace.engine.core.system cimport monotonic_nanoseconds
+from headrace.engine.basics.system cimport monotonic_nanoseconds
 
 cdef enum:
     OUTBOX_BYTES = 128 * 1024        # at least this much is encoded before it is written

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from headrace.engine.core.decimals cimport parse_decimal
+from headrace.engine.basics.decimals cimport parse_decimal
 
 
 cdef extern from "sys/socket.h" nogil:
@@ -64,6 +64,9 @@ cdef class Frames:
     cdef int descriptor              # -1: none, bytes come by `feed`
     cdef int error                   # errno of the system call that failed; 0: the peer closed
     cdef const char *complaint
+    cdef bint encrypted              # bytes go through `channel`
+    cdef object channel              # TLS over the descriptor, or None
+    cdef object failure              # the exception that ended the channel, or None
     cdef Frame frame
 
     cdef Status parse(self) noexcept nogil
@@ -72,9 +75,10 @@ cdef class Frames:
     cdef Status reserve(self) noexcept nogil
     cdef Status fill(self) noexcept nogil
     cdef Status write(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept nogil
+    cdef Status fill_from_channel(self) noexcept
+    cdef Status write_to_channel(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept
     cdef Status wait(self, short events, int64_t deadline) noexcept nogil
     cdef object event(self)
-    cdef object result(self, Status status)
     cdef object result(self, Status status)
     cdef object trouble(self, Status status)
 

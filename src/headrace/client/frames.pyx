@@ -18,16 +18,20 @@ The rules
 * A pointer of `frame` is valid until the next `advance`, `fill` or `feed`.
 * `self.x = self.x + 1`, not `self.x += 1`, where the GIL is released: the debug build cannot compile that.
 * The descriptor belongs to the caller. It may be blocking or not: calls here wait only in `poll`.
+* With TLS, bytes go through a channel (`tls.TlsChannel`), which takes the GIL: once for each read and write,
+  of up to a quarter of a megabyte. It is BLOCKED only when the socket is, so that `poll` may wait.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.limits cimport INT_MAX
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove
 
-from headrace.engine.core.system cimport monotonic_nanoseconds
+from headrace.engine.basics.system cimport monotonic_nanoseconds
 
 import os
 
@@ -80,9 +84,13 @@ cdef class Frames:
     def __dealloc__(self):
         free(self.buffer)
 
-    def attach(self, int descriptor):
-        """Read from this socket from now on; unread bytes of an earlier one are dropped. -1: from none."""
+    def attach(self, int descriptor, channel=None):
+        """Read from this socket from now on, through TLS if there is a channel. -1: from none.
+
+        Unread bytes are dropped: what came in the clear must not be taken for what came through TLS.
+        """
         self.descriptor = descriptor
+        self.channel, self.encrypted, self.failure = channel, channel is not None, None
         self.start = self.end = self.wanted = 0
         self.error = 0
 
@@ -247,6 +255,9 @@ cdef class Frames:
             return WAITED
         if self.reserve() == NO_MEMORY:
             return NO_MEMORY
+        if self.encrypted:
+            with gil:
+                return self.fill_from_channel()
         count = recv(self.descriptor, self.buffer + self.end, self.capacity - self.end, MSG_DONTWAIT)
         if count > 0:
             self.end = self.end + count
@@ -260,7 +271,11 @@ cdef class Frames:
 
     cdef Status write(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept nogil:
         """Write what the socket accepts, once. READY, or BLOCKED if it accepts nothing now."""
-        cdef Py_ssize_t count = send(self.descriptor, data, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+        cdef Py_ssize_t count
+        if self.encrypted:
+            with gil:
+                return self.write_to_channel(data, length, written)
+        count = send(self.descriptor, data, length, MSG_DONTWAIT | MSG_NOSIGNAL)
         written[0] = max(count, 0)
         if count >= 0:
             return READY
@@ -270,6 +285,28 @@ cdef class Frames:
             return BLOCKED
         self.error = errno
         return ENDED
+
+    cdef Status fill_from_channel(self) noexcept:
+        cdef Py_ssize_t count
+        try:
+            room = PyMemoryView_FromMemory(self.buffer + self.end, self.capacity - self.end, PyBUF_WRITE)
+            count = self.channel.read_into(room)
+        except BaseException as error:       # KeyboardInterrupt, too: `trouble` raises it
+            self.failure = error
+            return ENDED
+        if count < 0:
+            return BLOCKED
+        self.end = self.end + count
+        return READY if count else ENDED
+
+    cdef Status write_to_channel(self, const char *data, Py_ssize_t length, Py_ssize_t *written) noexcept:
+        written[0] = 0
+        try:
+            written[0] = self.channel.write(PyMemoryView_FromMemory(<char *>data, length, PyBUF_READ))
+        except BaseException as error:
+            self.failure = error
+            return ENDED
+        return READY if written[0] else BLOCKED
 
     cdef Status wait(self, short events, int64_t deadline) noexcept nogil:
         """READY when the socket is, WAITED when the time is up, INTERRUPTED by a signal."""
@@ -318,6 +355,12 @@ cdef class Frames:
         """The exception for a status."""
         if status == NO_MEMORY:
             return MemoryError()
+        if status == ENDED and self.failure is not None:
+            if not isinstance(self.failure, OSError):    # which those of TLS are, too
+                return self.failure
+            ended = ConnectionEnded(str(self.failure))
+            ended.__cause__ = self.failure
+            return ended
         if status == ENDED:
             return ConnectionEnded(os.strerror(self.error) if self.error else "closed by the server")
         near = PyBytes_FromStringAndSize(self.buffer + self.start, min(self.end - self.start, 60))

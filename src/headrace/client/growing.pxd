@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
-from headrace.engine.core.decimals cimport write_decimal
+from headrace.engine.basics.decimals cimport write_decimal
 
 cdef struct Bytes:
     char *data

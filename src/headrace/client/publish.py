@@ -80,6 +80,12 @@ class Publisher:
         self._flight.add(rows)
         self._run(settle=False)
 
+    def publish_rows(self, rows: Outgoing) -> None:
+        """As `publish`, for rows that are not Arrow columns. Raises BadRow before anything is sent."""
+        rows.check(self._usable().max_payload)
+        self._flight.add(rows)
+        self._run(settle=False)
+
     def flush(self) -> Report:
         """Wait for every acknowledgement. Raises PublishFailed with the first failure."""
         if self._flight.in_flight or not self._flight.sent:
@@ -157,6 +163,7 @@ class Publisher:
             self._refused_since, self._acked_at_refusal = now, self._flight.acked
         for number, headers, payload in self._flight.failures:
             failure = self._explain(number, headers, payload)
+            failure.number = number
             passing = failure.err_code in PASSING_ERRORS or (
                 failure.err_code == NO_RESPONDERS and self._flight.acked > 0
             )

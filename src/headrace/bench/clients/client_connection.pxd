@@ -17,6 +17,8 @@ cdef enum Event:
 
 cdef struct ClientConnection:
     int descriptor
+    void *channel                    # TLS over it; NULL: none
+    bint unsent                      # the channel has bytes that the socket has not accepted
     Role role
     bint complete
     bint watches_output
@@ -34,6 +36,11 @@ cdef struct ClientConnection:
     int64_t outbox_begin             # what is before has been written
     int64_t outbox_length
     int64_t outbox_capacity
+    # WebSocket: what is written gets the head of a frame, what is read loses it (websocket_client.pyx).
+    bint in_websocket
+    int64_t frame_left               # payload bytes of the current frame that are still to come
+    int frame_head_length
+    unsigned char frame_head[10]     # an unfinished one
     # What is read
     bint same_frames
     int64_t expected
@@ -51,7 +58,7 @@ cdef struct ClientConnection:
     const char *unexpected           # what a REFUSAL or GARBAGE was about; valid until the next read
     int64_t unexpected_length
     # Answers with a content that matters (stream_load.pyx)
-    bint keeps_body                  # and takes HMSG
+    bint keeps_body
     int64_t body_length
     char body[BODY_MAX]              # headers and payload of the latest message, as far as they fit
     # Requests: `request` + token + `request_end`; the token is the request's number.

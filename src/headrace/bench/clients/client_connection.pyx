@@ -14,7 +14,8 @@ Every length that a server sends is checked before it is used.
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
-from headrace.engine.core.decimals cimport parse_decimal
+from headrace.bench.clients.websocket_client cimport MASKED_HEAD, write_masked_head
+from headrace.engine.basics.decimals cimport parse_decimal
 
 ROLES = ("publisher", "subscriber", "responder", "requester")
 
@@ -44,6 +45,14 @@ cdef void dispose(ClientConnection *connection) noexcept nogil:
 
 cdef bint append(ClientConnection *connection, const char *text, int64_t length) noexcept nogil:
     """Add to the outbox. Whether there was room."""
+    cdef char head[MASKED_HEAD]
+    if connection.in_websocket:
+        write_masked_head(head, length)
+        return append_as_it_is(connection, head, MASKED_HEAD) and append_as_it_is(connection, text, length)
+    return append_as_it_is(connection, text, length)
+
+
+cdef bint append_as_it_is(ClientConnection *connection, const char *text, int64_t length) noexcept nogil:
     if length > connection.outbox_capacity - connection.outbox_length:
         return False
     if length > connection.outbox_capacity - connection.outbox_begin - connection.outbox_length:
@@ -126,7 +135,7 @@ cdef int64_t count_same_frames(ClientConnection *connection, const char *at, con
     if not starts_frame(connection, at + (whole - 1) * connection.frame_length):
         whole = 1
     connection.messages += whole
-    connection.payload_bytes += whole * connection.payload_length
+    connection.payload_bytes += whole * (connection.payload_length - connection.header_length)
     return whole * connection.frame_length
 
 
@@ -143,7 +152,7 @@ cdef Event read_line(ClientConnection *connection, const char *line, int64_t len
     # PUB is what benchmarks/ceiling.py sends when the peer of this loop is this loop again.
     if length > 6 and (memcmp(line, b"MSG ", 4) == 0 or memcmp(line, b"PUB ", 4) == 0):
         return read_head(connection, line, length)
-    if length > 7 and connection.keeps_body and memcmp(line, b"HMSG ", 5) == 0:
+    if length > 7 and memcmp(line, b"HMSG ", 5) == 0:
         return read_head(connection, line, length)
     if length == 6 and memcmp(line, b"PING\r\n", 6) == 0:
         return PING

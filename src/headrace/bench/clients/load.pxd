@@ -7,13 +7,6 @@ from headrace.bench.histogram cimport Histogram
 from headrace.bench.clients.poller cimport Poller, epoll_event
 
 
-cdef extern from "sys/socket.h" nogil:
-    ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
-    ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
-    int MSG_DONTWAIT
-    int MSG_NOSIGNAL
-
-
 cdef enum:
     READ_LENGTH = 256 * 1024         # stays in a core's L2 cache
     WRITES_PER_TURN = 16             # of one publisher, before the readable connections get their turn again;
@@ -37,12 +30,14 @@ cdef class Load:
     cdef int64_t stall_nanoseconds
     cdef int64_t progress_at
     cdef readonly int64_t started_at
+    cdef bint in_websocket           # all of its connections are
     cdef bint paced                  # some publisher has a fixed rate
     cdef int64_t shared_expected     # by the members of queue groups together
     cdef int64_t shared_messages
     cdef bint shared_complete
     cdef readonly Histogram waits    # how long requests and messages at a fixed rate took
     cdef readonly Histogram delays   # how much later than intended the generator sent at a fixed rate
+    cdef dict channels               # TLS, by descriptor
     cdef list kept                   # the bytes objects that the connections point into
 
     cdef ClientConnection *add(self, int descriptor, Role role, int64_t outbox_capacity) except NULL

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from headrace.bench.histogram import Histogram
+from headrace.client.tls import TlsChannel
 
 class Load:
     started_at: int
@@ -11,6 +12,8 @@ class Load:
         stall_seconds: float = 10.0,
         waits: Histogram | None = None,
         delays: Histogram | None = None,
+        channels: dict[int, TlsChannel] | None = None,
+        in_websocket: bool = False,
     ) -> None: ...
     def add_publisher(self, descriptor: int, block: bytes, to_send: int, write_length: int) -> int: ...
     def add_subscriber(self, descriptor: int, expected: int, same_frames: bool) -> int: ...

@@ -1,15 +1,13 @@
 """The load generator's inner loop: many NATS client connections, one epoll loop, no Python per message.
 
-Python opens the connections (CONNECT, SUB, PING/PONG) and hands their descriptors over; `run` then drives
-all of them with the GIL released. The generator usually has a single core, so it must never cost more than
-the server:
+Python opens the connections (CONNECT, SUB, PING/PONG) and hands their descriptors over; `run` then drives all of them
+with the GIL released. The generator usually has a single core, so it must never cost more than the server:
 
 * What a client writes and reads is the business of `client_connection.pyx`: prebuilt blocks of hundreds of messages go
   out, and frames that all look alike are counted by division.
-* All connections read into one shared buffer.
-* A publisher at a fixed rate numbers its messages in the reply subject. When a message is due follows from
-  its number alone, so the wait is counted from the intended moment, whatever delayed the writing: a stall
-  of the server or of this loop is not hidden (the pitfall that is known as coordinated omission).
+* All connections read into one shared buffer. `channels` has those of TLS, by descriptor (`socket_io.pyx`).
+* A publisher at a fixed rate numbers its messages in the reply subject. When a message is due follows from its number
+  alone, so the wait is counted from the intended moment: a stall is not hidden (as by "coordinated omission").
 
 The rules:
 
@@ -21,7 +19,6 @@ The rules:
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -33,8 +30,10 @@ from headrace.bench.clients.client_connection cimport (
     next_write, outcome_of, prepare, read_event, set_request, wrote,
 )
 from headrace.bench.clients.poller cimport EPOLLOUT, Poller, epoll_event
-from headrace.engine.core.decimals cimport write_decimal
-from headrace.engine.core.system cimport monotonic_nanoseconds
+from headrace.bench.clients.socket_io cimport ENDED, find_channel, read_some, write_some
+from headrace.bench.clients.websocket_client cimport unframe
+from headrace.engine.basics.decimals cimport write_decimal
+from headrace.engine.basics.system cimport monotonic_nanoseconds
 
 STATUSES = ("running", "running", "done", "stalled", "closed", "refused", "garbled")
 
@@ -42,11 +41,11 @@ STATUSES = ("running", "running", "done", "stalled", "closed", "refused", "garbl
 cdef class Load:
     """One run: add the connections, call `run` once, read the outcome. The descriptors stay the caller's."""
 
-    def __cinit__(self, double stall_seconds=10.0, Histogram waits=None, Histogram delays=None):
+    def __cinit__(self, double stall_seconds=10.0, Histogram waits=None, Histogram delays=None, dict channels=None,
+                  bint in_websocket=False):
         self.stall_nanoseconds = <int64_t>(stall_seconds * 1e9)
         self.waits, self.delays = waits, delays
-        self.culprit = -1
-        self.kept = []
+        self.culprit, self.in_websocket, self.kept, self.channels = -1, in_websocket, [], channels or {}
         self.buffer = <char *>malloc(CONTROL_LINE_MAX + READ_LENGTH)
         if self.buffer == NULL:
             raise MemoryError
@@ -164,7 +163,8 @@ cdef class Load:
         cdef ClientConnection *connection = &grown[self.count]
         if not prepare(connection, descriptor, role, outbox_capacity):
             raise MemoryError
-        self.count += 1
+        connection.channel = find_channel(self.channels, descriptor)
+        connection.in_websocket, self.count = self.in_websocket, self.count + 1
         return connection
 
     # Running it.
@@ -172,9 +172,8 @@ cdef class Load:
     def run(self, on_tick=None):
         """Drive every connection to its end and return how it ended: `done` or a word for what went wrong.
 
-        `stalled`: nothing moved for `stall_seconds`; `closed`: a connection broke; `refused`: -ERR;
-        `garbled`: bytes that no server should send. `failure` has the details. `on_tick` is called a few
-        times per second.
+        `stalled`: nothing moved for `stall_seconds`; `closed`: a connection broke; `refused`: -ERR; `garbled`: bytes
+        that no server should send. `failure` has the details. `on_tick` is called a few times per second.
         """
         cdef epoll_event *events
         cdef int index
@@ -277,12 +276,12 @@ cdef class Load:
         cdef ClientConnection *connection = &self.connections[index]
         cdef char *fresh = self.buffer + CONTROL_LINE_MAX
         cdef const char *at = fresh - connection.carry_length
-        cdef int64_t before
-        cdef ssize_t got = recv(connection.descriptor, fresh, READ_LENGTH, MSG_DONTWAIT)
-        if got < 0 and (errno == EAGAIN or errno == EINTR):
-            return
+        cdef int64_t before, got = read_some(connection, fresh, READ_LENGTH)
+        if got > 0 and connection.in_websocket:
+            got = unframe(connection, fresh, got) or ENDED
         if got <= 0:
-            self.stop(CLOSED, index, b"", 0)
+            if got == ENDED:
+                self.stop(CLOSED, index, b"", 0)
             return
         self.progress_at = monotonic_nanoseconds()
         if connection.started_at == 0:
@@ -301,6 +300,8 @@ cdef class Load:
             self.shared_messages = self.shared_messages + connection.messages - before
             self.check_shared()
         self.check_complete(index, self.progress_at)
+        if got == READ_LENGTH and connection.channel != NULL and self.status == RUNNING:
+            self.receive(index)              # no poll reports what TLS has decrypted
 
     cdef void on_event(self, int index, Event event) noexcept nogil:
         cdef ClientConnection *connection = &self.connections[index]
@@ -409,15 +410,17 @@ cdef class Load:
             # A socket that accepted only a part is full: asking it again would cost a system call for nothing.
             if sent < length or turn_bytes >= BYTES_PER_TURN:
                 break
-        if connection.watches_output != (connection.outbox_length > 0 or connection.to_send > 0):
+        if connection.unsent:
+            self.write(index, connection.outbox, 0)
+        if connection.watches_output != (connection.outbox_length > 0 or connection.to_send > 0 or connection.unsent):
             connection.watches_output = not connection.watches_output
             self.poller.watch(connection.descriptor, index, connection.watches_output)
 
     cdef int64_t write(self, int index, const char *bytes_out, int64_t length) noexcept nogil:
         cdef ClientConnection *connection = &self.connections[index]
-        cdef ssize_t sent = send(connection.descriptor, bytes_out, length, MSG_DONTWAIT | MSG_NOSIGNAL)
-        if sent < 0:
-            if errno != EAGAIN and errno != EINTR:
+        cdef int64_t sent = write_some(connection, bytes_out, length)
+        if sent <= 0:
+            if sent == ENDED:
                 self.stop(CLOSED, index, b"", 0)
             return 0
         self.progress_at = monotonic_nanoseconds()

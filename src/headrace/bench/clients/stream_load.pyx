@@ -19,7 +19,7 @@ from headrace.bench.clients.client_connection cimport (
     CONTROL_LINE_MAX, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
 )
 from headrace.bench.clients.load cimport GARBLED, REFUSED
-from headrace.engine.core.decimals cimport parse_decimal
+from headrace.engine.basics.decimals cimport parse_decimal
 
 PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000
 cdef int64_t EXPIRES = PULL_EXPIRES_NANOSECONDS

@@ -9,6 +9,7 @@ from headrace.bench.workloads.stream_consume import StreamConsume
 from headrace.bench.workloads.stream_memory import StreamMemory
 from headrace.bench.workloads.stream_publish import StreamPublish
 from headrace.bench.workloads.stream_recovery import StreamRecovery
+from headrace.bench.workloads.tls_handshakes import TlsHandshakes
 from headrace.bench.workloads.workload import Experiment, Sample, Workload
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "StreamMemory",
     "StreamPublish",
     "StreamRecovery",
+    "TlsHandshakes",
     "Workload",
 ]

@@ -14,7 +14,7 @@ from headrace.bench.clients.load import Load
 from headrace.bench.distribution import distributions
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.histogram import Histogram
-from headrace.bench.wire import open_connections, subscribe_frame
+from headrace.bench.wire import channels, open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared, with_shares
 from headrace.client.addresses import Address
 
@@ -50,7 +50,7 @@ class FixedRate(Unprepared):
         waits, delays = Histogram(self.slice_seconds, slices), Histogram(self.slice_seconds, slices)
         greetings = [b""] * self.publishers + [subscribe_frame(subject)] * self.subscribers
         with open_connections(address, greetings) as sockets:
-            load = Load(self.stall_seconds + 2 / self.rate, waits, delays)
+            load = Load(self.stall_seconds + 2 / self.rate, waits, delays, channels=channels(sockets))
             for number, connection in enumerate(sockets[: self.publishers]):
                 load.add_paced_publisher(
                     connection.fileno(), subject, payload, number, self.publishers, self.messages, interval

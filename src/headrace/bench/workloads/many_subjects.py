@@ -9,7 +9,7 @@ from functools import lru_cache
 from headrace.bench.clients.load import Load
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
-from headrace.bench.wire import BLOCK_BYTES, open_connections, publish_frame, subscribe_frame
+from headrace.bench.wire import BLOCK_BYTES, channels, open_connections, publish_frame, subscribe_frame
 from headrace.bench.workloads.workload import (
     SHUFFLE_SEED,
     SUBJECT,
@@ -50,7 +50,7 @@ class ManySubjects(Unprepared):
         shares = share_evenly(messages, self.publishers)
         greetings = [b""] * self.publishers + [self._subscriptions()] * self.subscribers
         with open_connections(address, greetings) as sockets:
-            load = Load(self.stall_seconds)
+            load = Load(self.stall_seconds, channels=channels(sockets))
             for connection, share in zip(sockets, shares, strict=False):
                 load.add_publisher(connection.fileno(), stream, share * frame_length, BLOCK_BYTES)
             for connection in sockets[self.publishers :]:

@@ -9,7 +9,7 @@ from headrace.bench.distribution import distributions
 from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, run_load
 from headrace.bench.histogram import Histogram
-from headrace.bench.wire import open_connections, subscribe_frame
+from headrace.bench.wire import channels, open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, Unprepared
 from headrace.client.addresses import Address
 
@@ -38,7 +38,7 @@ class RequestReply(Unprepared):
         greetings += [subscribe_frame(inbox + b"*") for inbox in inboxes]
         waits = Histogram(1.0, SLICES_MAX)
         with open_connections(address, greetings) as sockets:
-            load = Load(self.stall_seconds, waits)
+            load = Load(self.stall_seconds, waits, channels=channels(sockets))
             for connection in sockets[: self.responders]:
                 load.add_responder(connection.fileno(), payload, self.in_flight * self.requesters)
             shares = share_evenly(self.requests, self.requesters)

@@ -21,7 +21,7 @@ from headrace.bench.jetstream import (
     delete_consumer,
     stream_for_run,
 )
-from headrace.bench.wire import open_connections, subscribe_frame
+from headrace.bench.wire import channels, open_connections, subscribe_frame
 from headrace.bench.workloads.stream_publish import SLICES_MAX, STREAM, StreamPublish, publish_to_stream
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory
 from headrace.client.addresses import Address
@@ -125,7 +125,7 @@ class PreparedStreamConsume:
         plan, token = self.plan, secrets.token_hex(4)
         inboxes = [f"_INBOX.headracebench.{token}.{number}".encode() for number in range(plan.consumers)]
         with open_connections(address, [subscribe_frame(inbox) for inbox in inboxes]) as sockets:
-            load = StreamLoad(plan.stall_seconds, waits)
+            load = StreamLoad(plan.stall_seconds, waits, channels=channels(sockets))
             acknowledges, first = plan.acks != "none", self.facts.first
             for number, (connection, inbox) in enumerate(zip(sockets, inboxes, strict=True)):
                 name = self.names[0 if plan.shared else number]

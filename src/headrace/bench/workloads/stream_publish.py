@@ -14,7 +14,7 @@ from headrace.bench.figures import share_evenly
 from headrace.bench.generator import STALL_SECONDS, Progress, Run, run_load
 from headrace.bench.histogram import Histogram
 from headrace.bench.jetstream import StreamFacts, stream_for_run
-from headrace.bench.wire import open_connections, subscribe_frame
+from headrace.bench.wire import channels, open_connections, subscribe_frame
 from headrace.bench.workloads.workload import SUBJECT, Sample, ServerMemory, with_shares
 from headrace.client.addresses import Address
 
@@ -96,7 +96,7 @@ def publish_to_stream(
     inboxes = [f"_INBOX.headracebench.{token}.{number}.".encode() for number in range(plan.publishers)]
     shares = share_evenly(plan.messages, plan.publishers)
     with open_connections(address, [subscribe_frame(inbox + b"*") for inbox in inboxes]) as sockets:
-        load = StreamLoad(plan.stall_seconds, waits)
+        load = StreamLoad(plan.stall_seconds, waits, channels=channels(sockets))
         load.expect_sequences(first, plan.messages)
         for number, (connection, inbox, share) in enumerate(zip(sockets, inboxes, shares, strict=True)):
             identity = f"{token}-{number}-".encode() if plan.message_ids else b""
