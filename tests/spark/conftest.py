@@ -116,6 +116,13 @@ class Broker:
     def state(self, stream: str) -> Any:
         return self.do(lambda connection: connection.jetstream().stream_info(stream)).state
 
+    def change_stream(self, stream: str, **changes: Any) -> None:
+        async def change(connection: NatsClient) -> None:
+            config = (await connection.jetstream().stream_info(stream)).config
+            await connection.jetstream().update_stream(config.evolve(**changes))
+
+        self.do(change)
+
     def purge(self, stream: str, **how: Any) -> None:
         self.do(lambda connection: connection.jetstream().purge_stream(stream, **how))
 

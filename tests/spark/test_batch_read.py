@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from headrace.spark.batch_reader import BatchReader
 from headrace.spark.failure import reason_of
 from headrace.spark.options import Use, read_options
+from headrace.spark.reading.batch_reader import BatchReader
 from tests.spark.conftest import Broker, Nats, server_kinds
 
 pytestmark = pytest.mark.timeout(180)
@@ -269,4 +269,4 @@ def test_the_module_for_discovery_never_fails_to_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "DefaultSource" not in done.stdout
+    assert "DefaultSource" in done.stdout, "which says what is wrong when it is used"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
-from benchmarks.spark import sources, work
+from benchmarks.spark import sources, tables, work
 from benchmarks.spark.__main__ import main
 from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import LINES, PARQUET, Result, as_text, verdicts
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ SERVERS = ["nats-server", "headrace"]
 
 def results(read: float, nats_py: float, written: float, others: float) -> Result:
     result = Result(others=[others])
-    rates = {"read": read, "nats-py": nats_py, "write": written}
+    rates = {"read": read, "nats-py": nats_py, "write": written, "land-typed": written}
     for line in LINES:
         for place in [*SERVERS, PARQUET] if line.with_parquet else SERVERS:
             for factor in (1.0, 0.5, 2.0):
@@ -41,21 +41,26 @@ def test_the_table_has_medians_with_their_spread_compared_with_parquet() -> None
 
 def test_what_is_aimed_at_is_judged() -> None:
     fine = verdicts(results(1e6, 2e5, 3e5, 0.05), SERVERS)
-    assert len(fine) == 3
+    assert len(fine) == 5
     assert all(line.endswith(": reached") for line in fine)
     short = verdicts(results(9.9e5, 2e5, 2.9e5, 0.2), SERVERS)
-    assert [line.endswith("NOT reached") for line in short[:3]] == [True, True, True]
-    assert "not a quiet machine" in short[3]
+    assert [line.endswith("NOT reached") for line in short[:5]] == [True, True, True, True, False]
+    assert "not a quiet machine" in short[5]
     assert verdicts(results(1.0, 1.0, 1.0, 0.0), ["nats-server"]) == []
 
 
 def test_processes_that_come_from_us_count(spark: SparkSession) -> None:
     before = family_cpu_seconds()
-    spark.range(1_000_000).selectExpr("sum(id)").collect()
-    assert family_cpu_seconds() > before  # Java's, in which Spark runs
+    for _ in range(100):  # a worker that ends takes along what it has used
+        spark.range(1_000_000).selectExpr("sum(id)").collect()
+        if family_cpu_seconds() > before:  # Java's, in which Spark runs
+            return
+    raise AssertionError("Spark uses no processor")
 
 
-@pytest.mark.parametrize("broker", server_kinds(), indirect=True)  # nats-py's source takes one address
+@pytest.mark.parametrize(
+    "broker", [pytest.param("nats-server", marks=pytest.mark.long), "headrace"], indirect=True
+)
 def test_every_line_is_measured(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     register_pickle_by_value(sources)
     spark.dataSource.register(sources.TimedSource)
@@ -63,12 +68,15 @@ def test_every_line_is_measured(spark: SparkSession, broker: Broker, tmp_path: P
     place = work.Place(spark, tmp_path, 500, 100, broker.url)
     try:
         work.fill(place)
+        work.fill(place, tables.JSON_STREAM, tables.json_payload)
         work.fill_table(place)
         assert place.parquet().count() == 500
         for line in LINES:
             assert line.run(place) > 0, line.name
+        assert len(tables.commit_seconds(place, 1000)) == tables.COMMITS
     finally:
         broker.delete_stream(work.STREAM)
+        broker.delete_stream(tables.JSON_STREAM)
 
 
 @pytest.mark.parametrize("arguments", [["--rounds=0"], ["--messages=10"], ["--nothing"]])

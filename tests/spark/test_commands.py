@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 import signal
+import urllib.request
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable
 
-from headrace.cli.sql import WRITERS
 from headrace.client import Client
 from tests.cli import commands
 from tests.cli.commands import assert_one_error_line, run, started
 from tests.servers import running_server
-from tests.spark.conftest import Broker, Nats, server_kinds
+from tests.spark.conftest import Broker, server_kinds
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -56,20 +56,6 @@ def test_sql_queries_a_stream(broker: Broker) -> None:
     ]
 
 
-def test_rows_are_written_in_three_ways(on: Nats) -> None:
-    rows = on.spark.sql(
-        "SELECT * FROM VALUES (1, 'a,b', X'4142'), (20, NULL, X'FF') AS t(number, text, bytes)"
-    )
-    assert list(WRITERS["table"](rows)) == [
-        "number  text  bytes",
-        "------  ----  -----",
-        "1       a,b   AB",
-        "20      NULL  \\xff",
-    ]
-    assert list(WRITERS["csv"](rows)) == ["number,text,bytes", '1,"a,b",AB', "20,,\\xff"]
-    assert [json.loads(line)["bytes"] for line in WRITERS["json"](rows)] == ["AB", "\\xff"]
-
-
 @pytest.mark.long
 @LAST
 def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
@@ -95,12 +81,13 @@ def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) 
         assert landing.end(signal.SIGINT) == 0, landing.errors
         assert "5 rows landed" in landing.errors
         assert "Traceback" not in landing.errors
-    assert pyarrow.parquet.read_table(table).num_rows == 5
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 5
 
 
 def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(PIPELINE)
-    with started("pipeline", "run", str(tmp_path / "shop.yml"), ready="running raw") as pipeline:
+    arguments = ["pipeline", "run", str(tmp_path / "shop.yml"), "--metrics-port", "0"]
+    with started(*arguments, ready="running raw") as pipeline:
         assert "created the stream ORDERS" in pipeline.errors
         address = re.findall(r"nats://127\.0\.0\.1:\d+", pipeline.errors)[0]
         with Client.connect(address) as client:
@@ -108,10 +95,13 @@ def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: 
             publisher.publish("orders.a", pa.array([b"a", b"b", b"c"]))
             publisher.flush()
         pipeline.wait_for("3 rows")
+        (metrics,) = re.findall(r"metrics are at (\S+)", pipeline.errors)
+        with urllib.request.urlopen(metrics, timeout=60) as answer:
+            assert 'headrace_query_written_rows_total{query="raw"} 3.0' in answer.read().decode()
         assert pipeline.end(signal.SIGINT) == 0, pipeline.errors
-        assert "raw: 3 rows read, 0 behind" in pipeline.errors
+        assert "raw: 3 rows written, 0 behind" in pipeline.errors
         assert "Traceback" not in pipeline.errors
-    assert pyarrow.parquet.read_table(tmp_path / "tables" / "raw").num_rows == 3
+    assert DeltaTable(tmp_path / "tables" / "raw").to_pyarrow_table().num_rows == 3
 
 
 # Errors are printed in one line, before Spark is started

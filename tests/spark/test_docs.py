@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from headrace.client.credentials import Credentials
+from headrace.spark.metrics import FIGURES
 from headrace.spark.options import BY_NAME, OPTIONS, Use
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.session import SETTINGS
@@ -53,12 +55,24 @@ def test_settings_are_documented() -> None:
     assert documented == SETTINGS
 
 
-def test_the_pipeline_that_is_shown_is_valid(tmp_path: Path) -> None:
+def test_metrics_are_documented() -> None:
+    names = [f"{figure.name}_total" if figure.only_grows else figure.name for figure in FIGURES]
+    assert list(table("Metrics")) == names
+
+
+def test_the_pipeline_that_is_shown_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    assert len(shown) == 1
-    (tmp_path / "shop.yml").write_text(shown[0])
+    (whole, server) = shown
+    (tmp_path / "shop.yml").write_text(whole)
     found = read_pipeline(tmp_path / "shop.yml")
     assert [sink.name for sink in found.sinks] == ["raw", "revenue", "alerts", "screen"]
+    monkeypatch.setenv("SHOP_KEY_PASSWORD", "sesame")
+    rest = whole[whole.index("streams:") :]
+    (tmp_path / "shop.yml").write_text(server + rest)
+    guarded = read_pipeline(tmp_path / "shop.yml").server
+    assert guarded.credentials == Credentials(creds=str(tmp_path / "shop.creds"))
+    assert guarded.tls is not None
+    assert guarded.tls.key_password == "sesame"
 
 
 def run_to_the_end(block: str, names: dict[str, Any]) -> None:
@@ -78,7 +92,7 @@ def run_to_the_end(block: str, names: dict[str, Any]) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
 def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixture[str]) -> None:
-    """But for addresses and directories. Those of Connect are what test_connect.py does."""
+    """But for addresses and directories. What test_connect.py and test_secure_servers.py do is left out."""
     on.broker.make_stream(["orders.>"], name="ORDERS")
     on.broker.make_stream(["copy.>"], name="COPIES")
     on.broker.publish("orders.eu", ["one", "two"])
@@ -99,7 +113,8 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
         ]
 
     start, copy, job, *connect = shown("python")
-    assert all("remote(" in block or "SparkConnectPlugin" in block for block in connect)
+    elsewhere = ("remote(", "SparkConnectPlugin", "tls://")
+    assert all(any(mark in block for mark in elsewhere) for block in connect)
     names: dict[str, Any] = {}
     exec(start, names)
     assert "orders.eu|" in capsys.readouterr().out

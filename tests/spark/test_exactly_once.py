@@ -46,10 +46,16 @@ class Restartable:
     def url(self) -> str:
         return f"nats://{HOST}:{self.server.port}"
 
-    def kill_and_start(self) -> None:
+    def kill(self) -> None:
         self.server.process.kill()
         self.server.process.wait()
+
+    def start_again(self) -> None:
         self.server = self._start(str(self.server.port))
+
+    def kill_and_start(self) -> None:
+        self.kill()
+        self.start_again()
 
     def close(self) -> None:
         self._stack.close()
@@ -159,6 +165,7 @@ def check_exactly_once(server: Restartable, count: int) -> None:
     assert (lost, twice[:10]) == (0, [])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("server", server_kinds()[-1:], indirect=True)
 def test_a_copy_whose_driver_is_killed_has_every_message_once(server: Restartable, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,23 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable
 
 from headrace.client import Client
 from headrace.spark.failure import reason_of
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.start import start_query
 from tests.adversity.test_disks import small_disk
-from tests.spark.land_and_die import MOMENTS
 from tests.spark.test_exactly_once import Restartable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.timeout(300)
-
-DRIVER = [sys.executable, "-m", "tests.spark.land_and_die"]
 
 
 @pytest.fixture
@@ -59,10 +54,8 @@ def land(spark: SparkSession, url: str, directory: Path, rows_per_batch: int) ->
 
 
 def landed(directory: Path) -> list[int]:
-    """The sequences in the table, read file by file, as any reader would."""
-    found: list[int] = []
-    for path in sorted(directory.glob("*.parquet")):
-        found += pyarrow.parquet.read_table(path, columns=["seq"]).column("seq").to_pylist()
+    """The sequences in the table."""
+    found: list[int] = DeltaTable(directory).to_pyarrow_table(columns=["seq"])["seq"].to_pylist()
     return sorted(found)
 
 
@@ -149,22 +142,3 @@ def test_a_query_continues_when_its_server_is_killed_during_a_batch(
     print(f"server killed during a batch: at the end after {starts} starts, {time.monotonic() - began:.1f} s")
     print(f"{count - len(set(found))} lost, {len(found) - len(set(found))} twice")
     assert found == list(range(count))
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_a_driver_that_is_killed_at_each_stage_of_a_batch_lands_every_row_once(
-    server: Restartable, tmp_path: Path
-) -> None:
-    table, count, per_batch = tmp_path / "table", 70, 10
-    publish(server.url, [b"%d" % number for number in range(count)])
-    command = [*DRIVER, server.url, "S", str(table), str(per_batch)]
-    for batch, moment in enumerate(MOMENTS, start=1):
-        done = subprocess.run([*command, moment, str(batch)], start_new_session=True, capture_output=True)
-        assert done.returncode == -9, (moment, done.stderr[-2000:])
-        print(f"killed in batch {batch}, {moment}: {len(landed(table))} rows in the table")
-    done = subprocess.run(command, start_new_session=True, capture_output=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = landed(table)
-    print(f"{len(MOMENTS)} kills: {count - len(set(found))} lost, {len(found) - len(set(found))} twice")
-    assert found == list(range(1, count + 1))

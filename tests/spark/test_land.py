@@ -1,4 +1,4 @@
-"""Landing: a table of Parquet files, with every message of the stream once, whatever was interrupted."""
+"""Landing in plain Parquet, with every message of the stream once, whatever was interrupted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from headrace.errors import UsageError
 from headrace.spark.failure import SparkError
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.compaction import Compaction
+from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
+from headrace.spark.table.interface import Commit, Settings
 from headrace.spark.table.layout import file_name
-from headrace.spark.table.table import Table
+from headrace.spark.table.parquet import ParquetFormat
+from headrace.spark.table.preparing import prepare
 from tests.spark.conftest import Nats, server_kinds
 
 # What is above the data source is the same for every server: the tests of the source run with all of them.
@@ -31,6 +34,7 @@ def land(on: Nats) -> Land:
 
     def run(stream: str, **settings: Any) -> Path:
         directory = on.directory / "table"
+        settings.setdefault("settings", Settings("parquet"))
         landing = Landing(stream, str(directory), {"servers": on.broker.url}, **settings)
         start_landing(on.spark, landing, once=True).awaitTermination()
         return directory
@@ -91,11 +95,8 @@ def test_small_files_are_merged(on: Nats, land: Land) -> None:
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_compaction_that_was_interrupted_is_finished(on: Nats, renamed: bool) -> None:
-    def table() -> Table:
-        return Table(on.spark, str(on.directory / "table"), origin="a test", compact_after=2)
-
     for batch in range(3):
-        table().write_batch(on.spark.range(batch * 10, batch * 10 + 10), batch)
+        append(on, batch)
     old = data_files(on.directory / "table")
     # The state in which a kill leaves it: the journal is written, perhaps the new file is in place, too.
     files = Files(on.spark, str(on.directory / "table"))
@@ -107,48 +108,63 @@ def test_a_compaction_that_was_interrupted_is_finished(on: Nats, renamed: bool) 
     files.write("_headrace/compaction.json", json.dumps(journal))
     if renamed:
         files.rename(journal["staged"], target)
-    table()
+    append(on, 3)
     found = pyarrow.parquet.read_table(on.directory / "table").column("id").to_pylist()
-    assert sorted(found) == list(range(30))
+    assert sorted(found) == list(range(40))
     assert target in data_files(on.directory / "table")
     assert not files.exists("_headrace/compaction.json")
 
 
 def test_only_recorded_batches_are_compacted(on: Nats) -> None:
     files = Files(on.spark, str(on.directory / "table"))
-    table = Table(on.spark, files.root, origin="a test")
     for batch in range(3):
-        table.write_batch(on.spark.range(1), batch)
-    Compaction(on.spark, files, 2, "parquet").run(before=2)
+        append(on, batch)
+    Compaction(on.spark, files, "parquet").run(before=2)
     assert "batch-000000002-0000.parquet" in data_files(on.directory / "table")
 
 
 def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None:
     directory = str(on.directory / "table")
-    Table(on.spark, directory, origin="the stream A", partition_by=["date"])
+    schema = on.spark.sql("SELECT 1 id, current_date() date").schema
+
+    def open_as(origin: str, *partition_by: str, where: str = directory, format: str = "parquet") -> None:  # noqa: A002
+        prepare(on.spark, where, Description(format, origin, partition_by), schema, Settings())
+
+    open_as("the stream A", "date")
     with pytest.raises(UsageError, match="has origin the stream A, not the stream B") as raised:
-        Table(on.spark, directory, origin="the stream B", partition_by=["date"])
+        open_as("the stream B", "date")
     assert "another directory" in raised.value.hint
-    with pytest.raises(UsageError, match=r"has partition_by \['date'\], not \[\]"):
-        Table(on.spark, directory, origin="the stream A")
+    with pytest.raises(UsageError, match="has partition_by date, not none"):
+        open_as("the stream A")
+    with pytest.raises(UsageError, match="has format parquet, not delta"):
+        open_as("the stream A", "date", format="delta")
     (on.directory / "full").mkdir()
     (on.directory / "full" / "letters.txt").write_text("dear")
     with pytest.raises(UsageError, match="contains files that do not belong to this table"):
-        Table(on.spark, str(on.directory / "full"), origin="the stream A")
+        open_as("the stream A", where=str(on.directory / "full"))
+    with pytest.raises(UsageError, match="cannot be partitioned by nothing: it is not a column"):
+        open_as("the stream A", "nothing", where=str(on.directory / "new"))
+    assert not list((on.directory / "new").rglob("*.json"))
 
 
 def test_a_directory_that_cannot_be_written_is_reported(on: Nats) -> None:
     (on.directory / "letter").write_text("dear")
+    about = Description("parquet", "the stream A")
     with pytest.raises(SparkError, match=r"cannot write to the directory .*letter/table: ") as raised:
-        Table(on.spark, str(on.directory / "letter" / "table"), origin="the stream A")
+        prepare(on.spark, str(on.directory / "letter" / "table"), about, on.spark.range(1).schema, Settings())
     assert "choose another directory" in raised.value.hint
 
 
 def test_a_table_whose_checkpoint_was_removed_is_refused(on: Nats) -> None:
-    table = Table(on.spark, str(on.directory / "table"), origin="a test")
     for batch in range(2):
-        table.write_batch(on.spark.range(1), batch)
-    again = Table(on.spark, str(on.directory / "table"), origin="a test")
+        append(on, batch)
     with pytest.raises(UsageError, match="holds batch 1, but the query is at 0"):
-        again.write_batch(on.spark.range(1), 0)
+        append(on, 0, "another")  # a new checkpoint makes a new query
     assert len(data_files(on.directory / "table")) == 2
+
+
+def append(on: Nats, batch: int, query: str = "q") -> None:
+    """One batch of ten rows, in a run of its own."""
+    table = ParquetFormat(on.spark, str(on.directory / "table"))
+    rows = on.spark.range(batch * 10, batch * 10 + 10).coalesce(1)
+    table.commit(Commit(query, batch), table.write(rows, batch))

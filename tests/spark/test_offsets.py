@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.spark.admission import advance, share
 from headrace.spark.failure import DataLossError, DataSourceError
-from headrace.spark.offsets import (
+from headrace.spark.reading.admission import advance, share
+from headrace.spark.reading.offsets import (
     INITIAL,
     Extent,
     Position,
@@ -21,8 +21,9 @@ from headrace.spark.offsets import (
     ranges_between,
     resolve,
     to_json,
+    version_of,
 )
-from headrace.spark.partitions import StreamPartition, count_parts, split
+from headrace.spark.reading.partitions import PARALLELISM_VARIABLE, StreamPartition, count_parts, split
 
 EXTENT = Extent(first=11, last=20, messages=10, bytes=1000)
 
@@ -46,6 +47,28 @@ def test_a_stream_that_was_re_created_begins_at_its_base() -> None:
     assert ranges_between({"A": Position(1, 500)}, {"A": Position(1, 4)}) == [Range("A", 1, 3, 1)]
 
 
+def test_a_stream_that_was_re_created_and_is_longer_than_before_begins_at_its_base() -> None:
+    start, end = {"A": Position(1, 5, created=7)}, {"A": Position(1, 9, created=8)}
+    assert ranges_between(start, end) == [Range("A", 1, 8, 1)]
+
+
+def test_an_offset_carries_its_version() -> None:
+    assert to_json({"A": Position(1, 2)})["version"] == 2
+
+
+def test_an_offset_of_the_first_version_is_read() -> None:
+    first = {"version": {"base": 3, "next": 4, "parts": 2, "created": 5}}
+    assert from_json(first) == {"version": Position(3, 4, 2, 5)}
+    assert version_of(first) == 1
+
+
+def test_an_offset_of_a_later_version_is_refused_in_one_line() -> None:
+    later = {"version": 3, "streams": {"A": {"sector": 9}}}
+    with pytest.raises(DataSourceError, match="version 3, of a newer headrace") as raised:
+        from_json(later)
+    assert "\n" not in str(raised.value)
+
+
 def test_equal_offsets_read_nothing() -> None:
     assert ranges_between({"A": Position(1, 5)}, {"A": Position(1, 5)}) == []
 
@@ -56,7 +79,9 @@ def test_an_offset_is_the_same_text_whatever_the_order_of_streams() -> None:
     assert from_json(json.loads(json.dumps(to_json(one)))) == one
 
 
-@pytest.mark.parametrize("foreign", [{"logOffset": 3}, {"topic": {"0": 12}}, {"A": {"next": 1}}])
+@pytest.mark.parametrize(
+    "foreign", [{"logOffset": 3}, {"topic": {"0": 12}}, {"A": {"next": 1}}, {"version": 1}]
+)
 def test_a_checkpoint_of_another_source_is_reported(foreign: dict[str, object]) -> None:
     with pytest.raises(DataSourceError, match="not one of this source") as raised:
         from_json(foreign)
@@ -159,7 +184,28 @@ def test_partitions_of_several_streams_stay_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "at_least", "parts"), [(100, None, 1), (100, 7, 7), (3, 7, 3), (10**7, 64, 64)]
+    ("cores", "rows", "at_least", "parts"),
+    [
+        ("4", [100], None, [1]),
+        ("4", [100], 7, [7]),
+        ("4", [3], 7, [3]),
+        ("4", [10**7], None, [4]),
+        ("4", [120_000], None, [2]),
+        ("4", [10**7], 64, [64]),
+        ("4", [10**7], 2, [4]),
+        ("4", [1, 10**7], 8, [1, 7]),
+        ("4", [10, 20], 6, [2, 4]),
+        ("", [10**6], None, [10]),
+        ("", [10**9], None, [128]),
+        ("", [10**5, 3 * 10**5], 5, [2, 3]),
+        ("4", [], 5, []),
+    ],
 )
-def test_partitions_are_as_many_as_asked_for(rows: int, at_least: int | None, parts: int) -> None:
-    assert count_parts(rows, at_least) == parts
+def test_partitions_are_at_least_as_many_as_asked_for(
+    monkeypatch: pytest.MonkeyPatch, cores: str, rows: list[int], at_least: int | None, parts: list[int]
+) -> None:
+    """One per task that can run at once, if it is known how many can; who plans does not count."""
+    monkeypatch.setenv(PARALLELISM_VARIABLE, cores)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    named = {f"S{number}": count for number, count in enumerate(rows)}
+    assert list(count_parts(named, at_least).values()) == parts

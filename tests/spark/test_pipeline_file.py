@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client.credentials import Credentials
 from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import import_functions
 from headrace.spark.pipeline.reading import read_pipeline, seconds_of
@@ -62,8 +63,8 @@ def test_a_whole_file_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = read(tmp_path, WHOLE)
     assert (found.name, found.master) == ("shop", "local[2]")
     assert found.conf == {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
-    assert (found.server.urls, found.server.user) == (("nats://example.com:4222",), "anna")
-    assert found.server.password == "secret"
+    assert found.server.urls == ("nats://example.com:4222",)
+    assert found.server.credentials == Credentials(user="anna", password="secret")
     assert "secret" not in repr(found)
     assert found.streams[0].duplicate_window == 600
     orders = found.sources[0]
@@ -86,6 +87,12 @@ def test_a_small_file_is_enough(tmp_path: Path) -> None:
     assert found.name == "shop"
     assert found.sources[0].options["startingOffsets"] == "earliest"
     assert not found.server.embedded
+
+
+def test_a_table_has_a_format_a_key_and_may_never_be_compacted(tmp_path: Path) -> None:
+    table = "table: raw, format: iceberg, key: [id, day], compact_after: 0"
+    sink = read(tmp_path, SMALL.replace("table: raw", table)).sinks[0]
+    assert (sink.format, sink.key, sink.compact_after) == ("iceberg", ("id", "day"), 0)
 
 
 @pytest.mark.parametrize("server", ["server: embedded", "server: {embedded: true, store: streams}"])
@@ -112,6 +119,10 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
         ),
         ("table: raw", "table: raw, mode: update", 5, "a table can only be appended to"),
         ("table: raw", "table: raw, trigger: soon", 5, "trigger must be a time such as 10 seconds"),
+        ("table: raw", "table: raw, format: orc", 5, "`format` must be delta, iceberg or parquet, not orc"),
+        ("table: raw", "table: raw, compact_after: -1", 5, "compact_after"),
+        ("table: raw", "table: raw, compact_after: false", 5, "compact_after"),
+        ("table: raw", "console: true, key: id", 5, "`key` belongs to a `table`"),
         ("table: raw", "subject: a, partition_by: b", 5, "`partition_by` belongs to a `table`"),
         ("ORDERS}", "ORDERS, max_rows: many}", 3, "max_rows must be a whole number, 1 or more, not 'many'"),
         ("  orders:", "  or ders:", 3, "`or ders` cannot be the name of a view"),

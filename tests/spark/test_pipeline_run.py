@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from headrace.cli.follow import follow
-from headrace.client import Client
+from headrace.cli.spark.follow import follow
+from headrace.client import Client, ConnectionFailed
 from headrace.errors import ConfigError, UsageError
+from headrace.spark import recovery
+from headrace.spark.failure import readable_errors
 from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import Queries, Show
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
 from headrace.spark.progress import Progress
+from headrace.spark.recovery import ATTEMPTS
 from headrace.spark.start import TOO_LATE
 from headrace.spark.views import make_views, streams_in
 from tests.spark.conftest import Nats, server_kinds
@@ -48,6 +52,7 @@ steps:
       FROM large
 sinks:
   raw: {from: orders, table: tables/raw, partition_by: country}
+  latest: {from: orders, table: tables/latest, key: country, compact_after: 0}
   alerts: {from: alerts, stream: ALERTS_OF_ORDERS}
   screen: {from: large, console: true}
 """
@@ -79,7 +84,7 @@ def test_a_pipeline_runs_and_continues_after_a_restart(on: Nats) -> None:
         views = build_views(on.spark, found, options)
         show = lambda name, rows: shown.append((name, rows.collect()))  # noqa: E731
         queries = Queries(on.spark, found, views, options, show, once=True)
-        return follow(queries.start_all(), queries.start)
+        return follow(queries.start_all(), queries.start, tallies=queries.tallies)
 
     with Client.connect(on.broker.url) as client:
         check_names(client, found)
@@ -88,17 +93,19 @@ def test_a_pipeline_runs_and_continues_after_a_restart(on: Nats) -> None:
         assert list(check_sinks(client, found)) == []
     on.broker.publish(f"{stream}.a", [order(1, 50), order(2, 200), order(3, 300)])
     progress = run()["raw"]
-    assert (progress.rows, progress.lag) == (3, 0)
+    assert (progress.rows, progress.rows_read, progress.lag) == (3, 3, 0)
     assert progress.batch_seconds > 0
     on.broker.publish(f"{stream}.a", [order(4, 400)])
     run()
-    table = pyarrow.parquet.read_table(on.directory / "tables" / "raw").to_pylist()
+    table = DeltaTable(on.directory / "tables" / "raw").to_pyarrow_table().to_pylist()
     assert sorted((row["id"], row["country"], row["amount"]) for row in table) == [
         (1, "es", 50),
         (2, "pt", 200),
         (3, "es", 300),
         (4, "pt", 400),
     ]
+    latest = DeltaTable(on.directory / "tables" / "latest").to_pyarrow_table().to_pylist()
+    assert sorted((row["country"], row["id"]) for row in latest) == [("es", 3), ("pt", 4)]
     alerts = on.broker.messages(f"ALERTS_OF_{stream}")
     assert sorted((message.subject, message.data) for message in alerts) == [
         (f"alerts.{stream}.es", b'{"id":3}'),
@@ -107,6 +114,10 @@ def test_a_pipeline_runs_and_continues_after_a_restart(on: Nats) -> None:
     ]
     assert sorted(row.id for name, rows in shown for row in rows) == [2, 3, 4]
     assert {name for name, _ in shown} == {"screen"}
+    shutil.rmtree(on.directory / "state" / "raw")  # a query that forgot where it was must not land all again
+    with pytest.raises(PySparkException, match="of another query"):
+        run()
+    assert DeltaTable(on.directory / "tables" / "raw").to_pyarrow_table().num_rows == 4
 
 
 @pytest.mark.parametrize(
@@ -171,7 +182,7 @@ def test_a_query_that_cannot_start_stops_the_others(on: Nats) -> None:
     assert on.spark.streams.active == []
 
 
-# A machine that is busy
+# Failures that may pass
 
 
 def queries_of_one_order(on: Nats, show: Show) -> Queries:
@@ -184,22 +195,42 @@ def queries_of_one_order(on: Nats, show: Show) -> Queries:
     return Queries(on.spark, found, build_views(on.spark, found, options), options, show, once=True)
 
 
-def test_a_query_that_came_too_late_is_started_again(on: Nats) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "LONGEST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_query_whose_failure_may_pass_is_restarted_and_says_so(
+    on: Nats, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = []
 
     def show(name: str, rows: DataFrame) -> None:
         shown.append(rows.collect())
         if len(shown) == 1:
             raise RuntimeError(TOO_LATE)  # as Spark says it when a process has not started in 10 seconds
+        if len(shown) == 2:
+            with readable_errors():
+                raise ConnectionFailed("no server listens at 10.0.0.7:4222")
 
     queries = queries_of_one_order(on, show)
-    progress = follow(queries.start_all(), queries.start)
-    assert [[row.id for row in rows] for rows in shown] == [[1], [1]]
-    assert progress["screen"].rows == 1
+    progress = follow(queries.start_all(), queries.start, tallies=queries.tallies)
+    assert [[row.id for row in rows] for rows in shown] == [[1], [1], [1]]
+    assert progress["screen"].rows_read == 1
+    told = [line for line in capsys.readouterr().err.splitlines() if "restart" in line]
+    assert told == [
+        f"headrace: screen: {TOO_LATE}; restart 1 of {ATTEMPTS} in 0.01 s",
+        f"headrace: screen: no server listens at 10.0.0.7:4222; restart 2 of {ATTEMPTS} in 0.01 s",
+    ]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("failure", ["something else", TOO_LATE])
-def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) -> None:
+def test_a_query_that_fails_time_after_time_is_given_up(
+    on: Nats, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery.Attempts.__init__, "__defaults__", (2,))
     shown = []
 
     def show(name: str, rows: DataFrame) -> None:
@@ -208,8 +239,8 @@ def test_a_query_that_fails_time_after_time_is_given_up(on: Nats, failure: str) 
 
     queries = queries_of_one_order(on, show)
     with pytest.raises(PySparkException, match=failure):
-        follow(queries.start_all(), queries.start)
-    assert (len(shown) > 1) == (failure == TOO_LATE)
+        follow(queries.start_all(), queries.start, tallies=queries.tallies)
+    assert len(shown) == (3 if failure == TOO_LATE else 1)
     assert on.spark.streams.active == []
 
 

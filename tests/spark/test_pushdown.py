@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -19,8 +21,9 @@ from pyspark.sql.datasource import (
 )
 
 from headrace.spark.options import Use, read_options
-from headrace.spark.partitions import StreamPartition
-from headrace.spark.pushdown import PushdownReader
+from headrace.spark.reading.partitions import StreamPartition
+from headrace.spark.reading.pushdown import PushdownReader
+from headrace.spark.session import SETTINGS
 from tests.spark.conftest import Broker, Nats
 from tests.spark.test_batch_read import reason
 
@@ -127,3 +130,21 @@ def test_the_source_works_with_sparks_default_setting_and_says_what_pushdown_nee
     finally:
         on.spark.conf.set(PUSHDOWN, "true")
     assert on.read(stream, filterPushdown=True).where("seq > 8").count() == 2
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/St_Johns"])
+def test_times_are_the_same_in_any_time_zone_of_the_session(on: Nats, zone: str) -> None:
+    stream = on.broker.make_stream()
+    for letter in "abc":
+        on.broker.publish(f"{stream}.a", [letter])
+        time.sleep(0.002)
+    expected = [row[0] for row in on.read(stream).selectExpr("unix_micros(timestamp)").sort("seq").collect()]
+    elsewhere = replace(on, spark=on.spark.newSession())
+    for name, value in SETTINGS.items():
+        elsewhere.spark.conf.set(name, value)
+    elsewhere.spark.conf.set("spark.sql.session.timeZone", zone)
+    columns = "unix_micros(timestamp)", "string(timestamp)"
+    rows = elsewhere.read(stream).selectExpr(*columns).sort("seq").collect()
+    assert [row[0] for row in rows] == expected
+    later = elsewhere.read(stream, filterPushdown=True).where(f"timestamp >= TIMESTAMP '{rows[1][1]}'")
+    assert sorted(bytes(row.data) for row in later.collect()) == [b"b", b"c"]

@@ -43,7 +43,7 @@ def test_workers_run_the_python_of_the_session(spark: SparkSession) -> None:
 def test_the_environment_is_as_it_was(spark: SparkSession) -> None:
     """Whoever starts other programs afterwards must not hand them our choice of a Java."""
     before = dict(os.environ)
-    with session._variables(local=True):
+    with session._variables({"spark.master": "local[2]"}):
         assert os.environ["PYSPARK_PYTHON"] == sys.executable
         assert os.path.exists(os.path.join(os.environ["JAVA_HOME"], "bin", "java"))
     assert dict(os.environ) == before
@@ -51,21 +51,32 @@ def test_the_environment_is_as_it_was(spark: SparkSession) -> None:
 
 def test_on_a_cluster_the_workers_python_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python3")
-    with session._variables(local=False):
-        assert os.environ["PYSPARK_PYTHON"] == "/opt/python/bin/python3"
-    with session._variables(local=True):
-        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "jupyter")  # Spark would plan data sources with it
+    with session._variables({"spark.master": "yarn"}):
+        assert (
+            os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == "/opt/python/bin/python3"
+        )
+    with session._variables({"spark.master": "local[2]"}):
+        assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == "jupyter"
 
 
-def test_a_running_session_is_used_and_given_settings(spark: SparkSession) -> None:
+def test_a_session_that_is_running_keeps_its_settings(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    same = spark_session("another name", settings={"spark.sql.shuffle.partitions": "3"})
+    before = dict(spark.conf.getAll)
     try:
-        assert same.sparkContext is spark.sparkContext
-        assert same.conf.get("spark.sql.session.timeZone") == "UTC"
-        assert same.conf.get("spark.sql.shuffle.partitions") == "3"
+        settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "7g"}
+        beside = spark_session("another name", settings=settings)
+        assert dict(spark.conf.getAll) == before
     finally:
-        spark.conf.set("spark.sql.shuffle.partitions", "1")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert beside.sparkContext is spark.sparkContext
+    assert beside.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert beside.conf.get("spark.sql.shuffle.partitions") == "3"
+    told = "headrace: warning: spark.driver.memory cannot be set to 7g: Spark is already running\n"
+    assert capsys.readouterr().err == told
 
 
 def test_nothing_is_printed_and_what_the_caller_sets_wins() -> None:
@@ -82,6 +93,29 @@ def test_nothing_is_printed_and_what_the_caller_sets_wins() -> None:
         """
     )
     assert (done.stdout, done.stderr, done.returncode) == ("local[1] Asia/Tokyo\n", "", 0)
+
+
+def test_a_quiet_session_shows_our_warnings() -> None:
+    """They are printed in Spark's Python processes, and reach stderr through Java."""
+    done = run_alone(
+        """
+        import io, sys, time
+        from headrace.spark.notice import warn
+        from headrace.spark.session import spark_session
+        settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+        spark = spark_session("quiet", master="local[1]", settings=settings)
+        shown = sys.stderr = io.StringIO()
+        def work(number):
+            print("something else", file=sys.__stderr__, flush=True)
+            warn("look out")
+        spark.sparkContext.parallelize([0], 1).foreach(work)
+        while not shown.getvalue():
+            time.sleep(0.05)
+        print(shown.getvalue(), end="")
+        spark.stop()
+        """
+    )
+    assert done.stdout == "headrace: warning: look out\n", done.stderr
 
 
 def test_a_master_that_is_none_is_one_line() -> None:
@@ -106,6 +140,27 @@ def test_without_pyspark_one_line_says_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(SparkError, match="PySpark is not installed") as raised:
         spark_session("none")
     assert "pip install 'headrace[spark]'" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "tasks"),
+    [
+        ({"spark.master": "local"}, 1),
+        ({"spark.master": "local[3]"}, 3),
+        ({"spark.master": "local[3,4]"}, 3),
+        ({"spark.master": "local[*]"}, os.cpu_count()),
+        ({"spark.master": "local-cluster[2,3,1024]"}, 6),
+        ({"spark.master": "yarn"}, None),
+        ({"spark.master": "yarn", "spark.default.parallelism": "48"}, 48),
+        ({"spark.master": "yarn", "spark.executor.instances": "4", "spark.executor.cores": "8"}, 32),
+        ({"spark.master": "spark://host:7077", "spark.cores.max": "12"}, 12),
+        ({"spark.master": "spark://host:7077", "spark.executor.cores": "12"}, None),
+    ],
+)
+def test_the_number_of_tasks_that_run_at_once_is_known_from_the_settings(
+    settings: dict[str, str], tasks: int | None
+) -> None:
+    assert session.known_parallelism(settings) == tasks
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from headrace.client import Client
-from headrace.spark import duplicate_window
+from headrace.spark.options import write_options
 from headrace.spark.start import start_query
+from headrace.spark.writing import duplicate_window
+from headrace.spark.writing.sink import StreamWriter
 from tests.spark.conftest import Nats
 from tests.spark.test_batch_read import reason
 
@@ -80,7 +84,7 @@ def test_without_acknowledgements_plain_subjects_work(on: Nats) -> None:
     assert on.broker.state(stream).messages == 100
 
 
-def test_a_stream_is_copied_with_ids_of_query_batch_partition_and_row(on: Nats) -> None:
+def test_a_stream_is_copied_with_ids_of_query_batch_partition_stream_and_sequence(on: Nats) -> None:
     """Where the names of query and batch come from is not documented by Spark: this is what notices."""
     source, target = on.broker.make_stream(), on.broker.make_stream()
     for letter in "abcdef":
@@ -96,13 +100,79 @@ def test_a_stream_is_copied_with_ids_of_query_batch_partition_and_row(on: Nats) 
     assert len({parts[0] for parts in ids}) == 1
     assert re.fullmatch(r"[0-9a-f-]{36}", ids[0][0]), "the id of the query, as in the checkpoint"
     assert [parts[1:] for parts in ids] == [
-        ["0", "0", "0"],
-        ["0", "0", "1"],
-        ["0", "1", "0"],
-        ["0", "1", "1"],
-        ["1", "0", "0"],
-        ["1", "1", "0"],
+        ["0", "0", source, "1"],
+        ["0", "0", source, "2"],
+        ["0", "1", source, "3"],
+        ["0", "1", source, "4"],
+        ["1", "0", source, "5"],
+        ["1", "1", source, "6"],
     ]
+
+
+def test_a_row_is_not_lost_when_a_message_was_deleted_before_its_batch_is_repeated(on: Nats) -> None:
+    """Half of the batch is stored, nothing is recorded, and the rows shift by one."""
+    source, target = on.broker.make_stream(), on.broker.make_stream(max_msgs=4, discard="new")
+    on.broker.publish(f"{source}.a", list("abcdefgh"))
+    rows = on.read_stream(source, startingOffsets="earliest")
+    assert "maximum messages exceeded" in reason(lambda: copy(on, rows, subject=f"{target}.copy"))
+    on.broker.delete_message(source, 2)
+    on.broker.change_stream(target, max_msgs=-1)
+    copy(on, rows, subject=f"{target}.copy")
+    assert "".join(sorted(message.data.decode() for message in on.broker.messages(target))) == "abcdefgh"
+
+
+def test_all_rows_that_are_made_of_one_message_are_written(on: Nats) -> None:
+    source, target = on.broker.make_stream(), on.broker.make_stream()
+    on.broker.publish(f"{source}.a", ["a b c", "d"])
+    rows = on.read_stream(source, startingOffsets="earliest")
+    words = rows.selectExpr("stream", "seq", "explode(split(string(data), ' ')) AS data")
+    copy(on, words.union(words), subject=f"{target}.copy")
+    assert "".join(sorted(message.data.decode() for message in on.broker.messages(target))) == "aabbccdd"
+
+
+def test_two_queries_that_write_the_same_messages_to_one_stream_do_not_drop_them(on: Nats) -> None:
+    source, target = on.broker.make_stream(), on.broker.make_stream()
+    on.broker.publish(f"{source}.a", list("ab"))
+    for name in "one", "other":
+        rows = on.read_stream(source, startingOffsets="earliest")
+        copy(on, rows, checkpoint=name, subject=f"{target}.{name}")
+    assert on.broker.state(target).messages == 4
+
+
+def test_a_batch_that_an_older_version_has_written_in_part_is_completed_with_its_ids(on: Nats) -> None:
+    source, target = on.broker.make_stream(), on.broker.make_stream(max_msgs=1, discard="new")
+    on.broker.publish(f"{source}.a", list("abcd"))
+    on.broker.publish(f"{target}.full", ["x"])
+    rows = on.read_stream(source, startingOffsets="earliest")
+    assert "maximum messages exceeded" in reason(lambda: copy(on, rows, subject=f"{target}.copy"))
+    # As the older version would have left it: its offsets, and two messages under its ids.
+    checkpoint = on.directory / "copy"
+    *lines, offset = (checkpoint / "offsets" / "0").read_text().splitlines()
+    old = json.loads(offset)["streams"]
+    del old[source]["gaps"]
+    (checkpoint / "offsets" / ".0.crc").unlink()
+    (checkpoint / "offsets" / "0").write_text("\n".join([*lines, json.dumps(old)]))
+    query = json.loads((checkpoint / "metadata").read_text())["id"]
+    on.broker.change_stream(target, max_msgs=-1)
+    for row, letter in enumerate("ab"):
+        on.broker.publish(f"{target}.copy", [letter], {"Nats-Msg-Id": f"{query}:0:0:{row}"})
+    copy(on, rows, subject=f"{target}.copy")
+    on.broker.publish(f"{source}.a", ["e"])
+    copy(on, rows, subject=f"{target}.copy")
+    assert [message.data.decode() for message in on.broker.messages(target)] == list("xabcde")
+
+
+def test_rows_without_an_identity_are_written_with_one_warning(
+    on: Nats, capfd: pytest.CaptureFixture[str]
+) -> None:
+    schema = StructType().add("data", "string")
+    options = write_options({"servers": on.broker.url, "subject": "a"})
+    for batch in range(3):  # Spark makes a writer for each
+        StreamWriter(options, schema).commit([], batch)
+    assert capfd.readouterr().err.count("headrace: warning: rows without a column `msgId`") == 1
+    identified = schema.add("stream", "string").add("seq", "long")
+    StreamWriter(options, identified).commit([], 0)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_batch_that_is_repeated_after_a_crash_adds_nothing(on: Nats) -> None:

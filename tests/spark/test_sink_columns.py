@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from headrace.spark.failure import DataSourceError, in_one_line
-from headrace.spark.message_ids import MessageIds
-from headrace.spark.sink_columns import HEADERS, find_columns, messages_of
+from headrace.spark.writing.message_ids import MessageIds
+from headrace.spark.writing.messages import HEADERS, messages_of
+from headrace.spark.writing.sink_columns import find_columns
 
 
 def schema(**columns: Any) -> StructType:
@@ -109,5 +110,5 @@ def test_what_a_copied_message_once_asked_for_is_left_behind() -> None:
 
 def test_ids_count_through_the_batches_of_a_partition() -> None:
     ids = MessageIds("query:7:0")
-    assert ids.next(2).to_pylist() == ["query:7:0:0", "query:7:0:1"]
-    assert ids.next(1).to_pylist() == ["query:7:0:2"]
+    assert ids.of_places(2).to_pylist() == ["query:7:0:0", "query:7:0:1"]
+    assert ids.of_places(1).to_pylist() == ["query:7:0:2"]

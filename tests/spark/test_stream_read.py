@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from headrace.spark.failure import DataLossError, DataSourceError
 from headrace.spark.options import Use, read_options
-from headrace.spark.stream_reader import StreamReader
+from headrace.spark.reading.stream_reader import StreamReader
 from tests.spark.conftest import Broker, Nats
 
 pytestmark = pytest.mark.timeout(180)
@@ -266,6 +266,87 @@ def test_a_stream_that_was_re_created_fails_the_query_or_is_read_from_its_start(
     with pytest.raises(DataLossError, match=f"the stream {stream} was deleted and re-created"):
         run(ask(stream), end)
     assert run(ask(stream, failOnDataLoss=False), end)[0] == ["xy"]
+
+
+@pytest.mark.parametrize("letters", ["vw", "vwxyz"])
+def test_a_stream_that_was_re_created_is_read_from_its_start_however_long_it_is(
+    broker: Broker, ask: Ask, capsys: pytest.CaptureFixture[str], letters: str
+) -> None:
+    stream = broker.make_stream()
+    broker.publish(f"{stream}.a", list("ab"))
+    _, end = run(ask(stream, startingOffsets="earliest"))
+    broker.delete_stream(stream)
+    broker.make_stream(name=stream)
+    broker.publish(f"{stream}.a", list(letters))
+    assert run(ask(stream, failOnDataLoss=False), end)[0] == [letters]
+    told = f"headrace: warning: the stream {stream} was deleted and re-created: it is read from its beginning"
+    assert capsys.readouterr().err.count(told) == 1
+
+
+def test_a_query_continues_from_an_offset_of_the_first_version(broker: Broker, ask: Ask) -> None:
+    stream = broker.make_stream()
+    broker.publish(f"{stream}.a", list("abcd"))
+    reader = ask(stream, startingOffsets="earliest")
+    old = dict(reader.latestOffset({}, ReadMaxRows(2))["streams"])
+    del old[stream]["gaps"]
+    assert rows_of(reader, {}, old) == "ab"
+    assert run(reader, old)[0] == ["cd"]
+
+
+def test_a_lost_stream_does_not_move_the_partitions_of_the_others(broker: Broker, ask: Ask) -> None:
+    """The sink makes ids of partition numbers: moved ones would be written twice."""
+    first, other = sorted([broker.make_stream(), broker.make_stream()])
+    for stream in first, other:
+        broker.publish(f"{stream}.a", list("abcd"))
+    reader = ask(f"{first},{other}", startingOffsets="earliest", minPartitions=4, failOnDataLoss=False)
+    end = reader.latestOffset({}, ReadAllAvailable())
+    before = reader.partitions({}, end)
+    broker.delete_stream(first)
+    broker.make_stream(name=first)
+    after = reader.partitions({}, end)
+    assert after[2:] == before[2:]
+    assert [list(reader.read(partition)) for partition in after[:2]] == [[], []]
+
+
+# Gaps
+
+
+def gaps_in(offset: dict[str, Any], stream: str) -> int:
+    return int(offset["streams"][stream]["gaps"])
+
+
+def test_messages_that_were_removed_from_the_middle_are_counted(
+    broker: Broker, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = broker.make_stream()
+    for letter in "abcd":
+        broker.publish(f"{stream}.yes", [letter])
+        broker.publish(f"{stream}.no", ["x"])
+    reader = ask(stream, startingOffsets="earliest")
+    begin = reader.latestOffset({}, ReadMaxRows(2))
+    assert gaps_in(begin, stream) == 0
+    broker.purge(stream, subject=f"{stream}.no")
+    time.sleep(0.2)  # longer than an answer is kept
+    middle = reader.latestOffset(begin, ReadMaxRows(2))
+    end = reader.latestOffset(middle, ReadAllAvailable())
+    assert (gaps_in(middle, stream), gaps_in(end, stream)) == (1, 3)
+    told = f"2 of the messages 5 to 8 of the stream {stream} were removed before they could be read"
+    assert told in capsys.readouterr().err
+    assert rows_of(reader, begin, middle) + rows_of(reader, middle, end) == "bcd"
+
+
+def test_messages_that_were_removed_from_the_start_are_counted(broker: Broker, ask: Ask) -> None:
+    stream, end = purged(broker, ask)
+    reader = ask(stream, failOnDataLoss=False)
+    assert gaps_in(reader.latestOffset(end, ReadAllAvailable()), stream) == 2
+
+
+def test_a_stream_with_a_limit_per_subject_has_no_gaps_to_report(broker: Broker, ask: Ask) -> None:
+    stream = broker.make_stream(max_msgs_per_subject=1)
+    broker.publish(f"{stream}.a", list("a"))
+    broker.publish(f"{stream}.b", list("bcd"))
+    reader = ask(stream, startingOffsets="earliest")
+    assert gaps_in(reader.latestOffset({}, ReadAllAvailable()), stream) == 0
 
 
 def test_a_batch_that_is_repeated_continues_without_a_stream_that_may_be_lost(

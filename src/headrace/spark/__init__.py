@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.spark.live import landed_table, live_table
     from headrace.spark.source import NatsDataSource
 
-__all__ = ["NatsDataSource"]
+__all__ = ["NatsDataSource", "landed_table", "live_table"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from headrace.spark.source import NatsDataSource
 
         return NatsDataSource
+    if name in ("landed_table", "live_table"):
+        from headrace.spark import live
+
+        return getattr(live, name)
     raise AttributeError(name)

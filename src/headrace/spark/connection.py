@@ -7,14 +7,19 @@ opened on first use, in whichever process that is, and is not pickled.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from pyspark import TaskContext
 
 from headrace.client import Client
-from headrace.spark.offsets import Extent
-from headrace.spark.options import ConnectionOptions
+from headrace.spark.connection_options import ConnectionOptions
+from headrace.spark.patience import Contact, patiently
+from headrace.spark.reading.offsets import Extent
 
 NAME = "headrace-spark"
+
+Answer = TypeVar("Answer")
 
 # Spark asks an idle query for its latest offset about 87 times a second.
 KEEP_SECONDS = 0.1
@@ -22,23 +27,56 @@ KEEP_SECONDS = 0.1
 
 def connect(connection: ConnectionOptions) -> Client:
     """Raises ConnectionFailed, with one line about each server that was tried."""
+    # On the driver with the files themselves, which a reconnect reads again; and there it is `patiently` that
+    # waits, for it says so. In a task, what is under way waits: a fetch continues where it was.
+    on_driver = TaskContext.get() is None
+    credentials, tls = connection.files if on_driver else (connection.credentials, connection.tls)
     return Client.connect(
         list(connection.servers),
-        user=connection.user,
-        password=connection.password,
-        token=connection.token,
+        **vars(credentials),
+        tls=tls,
         name=NAME,
         connect_timeout=connection.connect_timeout,
         request_timeout=connection.request_timeout,
+        reconnect_timeout=0.0 if on_driver else connection.reconnect_timeout,
     )
+
+
+class Server:
+    """A server that is asked, and waited for while it is away. The connection is opened on first use."""
+
+    def __init__(self, connection: ConnectionOptions, contact: Contact) -> None:
+        self._connection = connection
+        self._client: Client | None = None
+        self.contact = contact
+
+    def ask(self, work: Callable[[Client], Answer]) -> Answer:
+        """Raises what `work` raises, and ConnectionFailed: at once if waiting would not help."""
+
+        def attempt() -> Answer:
+            answer = work(self._open())
+            self.contact = Contact.MADE
+            return answer
+
+        return patiently(attempt, lambda: self.contact, self._connection.reconnect_timeout)
+
+    def _open(self) -> Client:
+        if self._client is None:
+            self._client = connect(self._connection)
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 class Streams:
     """Asks the server about streams, and caches responses for a moment."""
 
-    def __init__(self, connection: ConnectionOptions) -> None:
+    def __init__(self, connection: ConnectionOptions, contact: Contact = Contact.NONE) -> None:
         self._connection = connection
-        self._client: Client | None = None
+        self.server = Server(connection, contact)
         self._extents: dict[str, Extent] = {}
         self._asked_at = float("-inf")
 
@@ -46,19 +84,21 @@ class Streams:
         return {"_connection": self._connection}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_connection"])  # type: ignore[misc]
-
-    @property
-    def client(self) -> Client:
-        if self._client is None:
-            self._client = connect(self._connection)
-        return self._client
+        """In a task: whoever sent it there has asked the server before."""
+        self.__init__(state["_connection"], Contact.MADE)  # type: ignore[misc]
 
     def extent(self, stream: str) -> Extent:
         """What this stream has now. Raises StreamNotFound."""
-        info = self.client.stream_info(stream)
+        info = self.server.ask(lambda client: client.stream_info(stream))
         first = info.first_seq if info.messages else info.last_seq + 1
-        return Extent(max(1, first), info.last_seq, info.messages, info.bytes, info.created)
+        return Extent(
+            max(1, first),
+            info.last_seq,
+            info.messages,
+            info.bytes,
+            info.created,
+            is_compacted=info.max_msgs_per_subject > 0,
+        )
 
     def extents(self, streams: Iterable[str]) -> dict[str, Extent]:
         """The same for several streams; may be a tenth of a second old."""
@@ -67,11 +107,13 @@ class Streams:
             self._asked_at = time.monotonic()
         return self._extents
 
+    def deleted(self, stream: str) -> list[int]:
+        """The sequences in the stream that have no message any more, in order."""
+        return self.server.ask(lambda client: client.deleted_sequences(stream))
+
     def sequence_at(self, stream: str, time_ns: int) -> int:
         """The first sequence that was stored at this time or later; the next one if there is none."""
-        return self.client.seq_at_time(stream, time_ns)
+        return self.server.ask(lambda client: client.seq_at_time(stream, time_ns))
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self.server.close()

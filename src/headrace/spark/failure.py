@@ -15,7 +15,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headrace.client.errors import (
+    ApiError,
+    ConnectionFailed,
+    FetchFailed,
+    NoResponders,
+    PublishFailed,
+    RequestTimeout,
+)
+from headrace.client.refusals import Refused
 from headrace.errors import HeadraceError
+
+SERVER_ERROR = 500  # and above, as in HTTP: a cluster elects a leader, or a server starts
 
 
 class SparkError(HeadraceError):
@@ -28,6 +39,10 @@ class DataSourceError(HeadraceError):
 
 class DataLossError(DataSourceError):
     """Messages that the query still had to read are no longer in the stream."""
+
+
+class PassingError(DataSourceError):
+    """What may be over soon: the server is away, or does not answer. `recovery` restarts the query."""
 
 
 _OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
@@ -45,9 +60,27 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except HeadraceError as error:
-        kind = type(error) if isinstance(error, DataSourceError) else DataSourceError
         _leave_traceback_out()
-        raise kind(in_one_line(error)) from None
+        raise _kind(error)(in_one_line(error)) from None
+
+
+def _kind(error: HeadraceError) -> type[DataSourceError]:
+    """Only the name of the class arrives on the other side of Spark."""
+    if isinstance(error, DataSourceError):
+        return type(error)
+    return PassingError if _is_passing(error) else DataSourceError
+
+
+def _is_passing(error: HeadraceError) -> bool:
+    match error:
+        case Refused():
+            return False
+        case ApiError():
+            return error.code >= SERVER_ERROR
+        case PublishFailed():
+            return not error.description  # no word from the server, so it did not refuse the message
+        case _:
+            return isinstance(error, ConnectionFailed | NoResponders | RequestTimeout | FetchFailed)
 
 
 def _leave_traceback_out() -> None:

@@ -133,7 +133,7 @@ def _wrap(home: Path) -> Path:
     only ever see a complete script.
     """
     script = WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(home / "bin" / "java")))
-    wrapper = _cache_directory() / f"java-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"
+    wrapper = cache_directory() / f"java-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"
     program = wrapper / "bin" / "java"
     try:
         if not program.exists() or program.read_text(errors="surrogateescape") != script:
@@ -160,7 +160,8 @@ def _replace(program: Path, script: str) -> None:
         raise
 
 
-def _cache_directory() -> Path:
+def cache_directory() -> Path:
+    """Where this user's programs keep what they can make again."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(chosen) if os.path.isabs(chosen) else Path("~/.cache").expanduser()
     return base / "headrace"

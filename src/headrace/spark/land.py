@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from headrace.errors import UsageError
+from headrace.spark.progress import Tally
 from headrace.spark.start import start_query
-from headrace.spark.table.table import Table
+from headrace.spark.table.batch_files import SETTINGS
+from headrace.spark.table.dead_letters import bad_rows
+from headrace.spark.table.description import Description, read_description
+from headrace.spark.table.files import Files
+from headrace.spark.table.interface import DEFAULT_FORMAT, Settings, StreamPosition
+from headrace.spark.table.layout import CHECKPOINT, PARTITIONS
+from headrace.spark.table.opening import table_of
+from headrace.spark.table.preparing import prepare
+from headrace.spark.table.query_progress import QueryProgress
+from headrace.spark.table.typed_rows import TypedRows
+from headrace.spark.table.writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-PARTITIONS = {
-    "none": {},
-    "day": {"date": "to_date(timestamp)"},
-    "hour": {"date": "to_date(timestamp)", "hour": "hour(timestamp)"},
-}
+    from headrace.spark.landing_report import LandingReporter
+    from headrace.spark.payload.decoding import Decoding
 
-SETTINGS = {
-    # Without it Spark sorts the rows by partition before it writes them, to have one file open at a time.
-    "spark.sql.maxConcurrentOutputFileWriters": "64",
-}
+__all__ = ["SETTINGS", "Landing", "start_landing"]
+
+TIMES = {"none": (), "day": ("date",), "hour": ("date", "hour")}
 
 
 @dataclass(frozen=True)
@@ -32,37 +42,140 @@ class Landing:
     directory: str
     options: dict[str, str] = field(default_factory=dict)
     """Options of the data source: servers and credentials."""
-    partition_by: str = "day"
+    partition_by: str = ""
+    """`day`, `hour` or `none`, or the name of a column. Without it, as the table is; a new one gets `day`."""
     text: bool = False
     """Store payloads as text instead of bytes."""
     start: str = "earliest"
     rows_per_batch: int = 1_000_000
     compact_after: int = 32
     every_seconds: float = 10.0
+    settings: Settings = field(default_factory=Settings)
+    """The format of the table, and how to reach it."""
+    decoding: Decoding | None = None
+    """How payloads become columns. Without it, as the table has it; a new one gets payloads as they are."""
+    on_bad_row: str = "dead-letter"
+    """`dead-letter`, `fail` or `stream:NAME`."""
 
 
-def start_landing(spark: SparkSession, landing: Landing, *, once: bool) -> StreamingQuery:
-    """Start it. With `once`, the query ends when it has landed all messages of now."""
-    columns = PARTITIONS[landing.partition_by]
-    table = Table(
-        spark,
-        landing.directory,
-        origin=f"the stream {landing.stream}",
-        partition_by=tuple(columns),
-        compact_after=landing.compact_after,
+def start_landing(
+    spark: SparkSession,
+    landing: Landing,
+    *,
+    once: bool,
+    say: Callable[[str], None] = print,
+    tally: Tally | None = None,
+    reporter: LandingReporter | None = None,
+) -> StreamingQuery:
+    """Start it. With `once`, the query ends when it has landed all messages of now.
+
+    What is landed is added to `tally`, and the server is told how far it is by `reporter`.
+    """
+    tally = tally or Tally()
+    files = Files(spark, landing.directory)
+    progress = QueryProgress(spark, files.at(CHECKPOINT))
+    found = read_description(files)
+    landing = _completed(found, landing)
+    start = landing.start
+    if found is not None and not progress.exists():
+        start = _start(spark, landing, found, say)
+    rows = _rows(spark, landing, start)
+    computed = {name: PARTITIONS[name] for name in TIMES.get(landing.partition_by, ())}
+    about = _description(landing, TIMES.get(landing.partition_by, (landing.partition_by,)))
+    typed = None
+    if landing.decoding is not None:
+        handler = bad_rows(spark, landing.on_bad_row, files, about, landing.settings, landing.options)
+        typed = TypedRows(landing.decoding, handler, computed)
+        schema = typed.schema_of(rows)
+    else:
+        rows = rows.selectExpr("*", *(f"{how} AS {name}" for name, how in computed.items()))
+        schema = rows.schema
+    table = prepare(spark, landing.directory, about, schema, landing.settings)
+    report = (
+        None
+        if reporter is None
+        else reporter.landing(
+            landing.stream,
+            table=landing.directory,
+            format=landing.settings.format,
+            streams=(landing.stream,),
+            tally=tally,
+            progress=progress,
+        )
     )
-    rows = _rows(spark, landing).selectExpr("*", *(f"{how} AS {name}" for name, how in columns.items()))
-    writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table.write_batch)
-    writer = writer.option("checkpointLocation", table.checkpoint)
+    table_writer = TableWriter(
+        table, progress, typed=typed, compact_after=landing.compact_after, tally=tally, report=report
+    )
+    writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table_writer.write_batch)
+    writer = writer.option("checkpointLocation", files.at(CHECKPOINT))
     every = {"availableNow": True} if once else {"processingTime": f"{landing.every_seconds:g} seconds"}
-    return start_query(writer.trigger(**every))
+    query = start_query(writer.trigger(**every))
+    if reporter:
+        reporter.runs(landing.stream, query)
+    return query
 
 
-def _rows(spark: SparkSession, landing: Landing) -> DataFrame:
+def _description(landing: Landing, partition_by: tuple[str, ...]) -> Description:
+    decoding = landing.decoding
+    return Description(
+        format=landing.settings.format,
+        origin=f"the stream {landing.stream}",
+        partition_by=partition_by,
+        streams=(landing.stream,),
+        key=decoding.key if decoding else (),
+        decoding=decoding.to_json() if decoding else {},
+        catalog=landing.settings.catalog,
+        table=landing.settings.table,
+    )
+
+
+def _completed(found: Description | None, landing: Landing) -> Landing:
+    """A table that exists keeps its format and its columns without being told again."""
+    from headrace.spark.payload.decoding import Decoding
+
+    settings, decoding = landing.settings, landing.decoding
+    if not settings.format:
+        settings = replace(settings, format=found.format if found else DEFAULT_FORMAT)
+    if found is not None:
+        catalog, table = settings.catalog or found.catalog, settings.table or found.table
+        settings = replace(settings, catalog=catalog, table=table)
+    partition_by = landing.partition_by
+    if not partition_by:
+        names = {columns: name for name, columns in TIMES.items()}
+        partition_by = names.get(found.partition_by, "".join(found.partition_by)) if found else "day"
+    if found is not None and found.decoding:
+        before = Decoding.from_json(found.decoding)
+        if decoding is None:
+            decoding = before
+        elif not decoding.subject:  # a new schema does not mean that these columns are to go
+            decoding = replace(decoding, subject=before.subject).checked()
+    return replace(landing, settings=settings, partition_by=partition_by, decoding=decoding)
+
+
+def _start(spark: SparkSession, landing: Landing, about: Description, say: Callable[[str], None]) -> str:
+    """Where a query without a checkpoint starts: after what the table has."""
+    table = table_of(spark, landing.directory, about, landing.settings)
+    latest = table.latest() if table.exists() else None
+    if latest is None:
+        return landing.start
+    if table.name == "parquet":
+        raise UsageError(
+            f"the checkpoint of the table in {table.directory} was removed",
+            hint="choose another directory for the table, or restore the checkpoint",
+        )
+    position = latest.positions.get(landing.stream, StreamPosition(1))
+    say(
+        f"the checkpoint of {table.directory} is gone; continuing at sequence {position.next:,}, "
+        "up to which the table is complete"
+    )
+    return json.dumps({landing.stream: position.next})
+
+
+def _rows(spark: SparkSession, landing: Landing, start: str) -> DataFrame:
     reader = spark.readStream.format("nats").options(**landing.options)
     rows = (
         reader.option("stream", landing.stream)
-        .option("startingOffsets", landing.start)
+        .option("startingOffsets", start)
         .option("maxOffsetsPerTrigger", landing.rows_per_batch)
         .load()
     )

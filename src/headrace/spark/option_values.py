@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from headrace.client.credentials import is_contents
+
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
@@ -21,6 +23,13 @@ def read_text(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
     return text.strip()
+
+
+def read_path(text: str) -> str:
+    """Not contents, which Spark would show: those have an option of their own."""
+    if is_contents(text):
+        raise ValueError("is the path of a file; what is in it is given with `.secret` added to the name")
+    return read_text(text)
 
 
 def read_list(text: str) -> tuple[str, ...]:

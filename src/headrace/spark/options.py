@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.spark import option_values as values
+from headrace.spark.connection_options import ConnectionOptions, connection_options
 from headrace.spark.failure import DataSourceError
 from headrace.spark.option_values import EARLIEST, LATEST, Start
 from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject, overlap
 
 DEFAULT_SERVERS = ("nats://127.0.0.1:4222",)
 DEFAULT_MAX_IN_FLIGHT = 4096
+# Longer than a reboot of a server takes, or the election of a leader.
+DEFAULT_RECONNECT_SECONDS = 120.0
 
 
 class Use(enum.Flag):
@@ -41,15 +44,43 @@ class Option:
     read: Callable[[str], Any]
     default: Any
     use: Use
+    secret: bool = False
+    """No error shows its value. Spark hides it by its name: see SECRET."""
+
+
+# Spark shows the options of a streaming source in its plans, except those whose names match its setting
+# spark.redaction.regex: secret, password, token. So an option is the path of a file, and its contents can
+# only be given under a name that Spark hides.
+SECRET = ".secret"
+
+
+def _file(name: str) -> tuple[Option, Option]:
+    """As a path, and as contents."""
+    return (
+        Option(name, values.read_path, "", Use.ALL, secret=True),
+        Option(f"{name}{SECRET}", values.read_text, "", Use.ALL, secret=True),
+    )
 
 
 OPTIONS = (
     Option("servers", values.read_list, DEFAULT_SERVERS, Use.ALL),
     Option("nats.user", values.read_text, "", Use.ALL),
-    Option("nats.password", str, "", Use.ALL),
-    Option("nats.token", values.read_text, "", Use.ALL),
+    Option("nats.password", str, "", Use.ALL, secret=True),
+    Option("nats.token", values.read_text, "", Use.ALL, secret=True),
+    *_file("nats.creds"),
+    *_file("nats.nkey"),
+    *_file("nats.jwt"),
+    *_file("nats.seed"),
+    Option("nats.tls.ca", values.read_text, "", Use.ALL),
+    Option("nats.tls.cert", values.read_text, "", Use.ALL),
+    *_file("nats.tls.key"),
+    Option("nats.tls.keyPassword", str, "", Use.ALL, secret=True),
+    Option("nats.tls.serverName", values.read_text, "", Use.ALL),
+    Option("nats.tls.handshakeFirst", values.read_switch, False, Use.ALL),
+    Option("nats.tls.insecure", values.read_switch, False, Use.ALL),
     Option("nats.connectTimeout", values.read_seconds, 5.0, Use.ALL),
     Option("nats.requestTimeout", values.read_seconds, 5.0, Use.ALL),
+    Option("nats.reconnectTimeout", values.read_seconds, DEFAULT_RECONNECT_SECONDS, Use.ALL),
     Option("stream", values.read_list, (), Use.ALL),
     Option("subject", values.read_list, (), Use.ALL),
     Option("startingOffsets", values.read_offsets, None, Use.READ),
@@ -70,21 +101,6 @@ BY_NAME = {option.name.lower(): option for option in OPTIONS}
 
 # Spark passes these to every source and sink. `path` is the argument of load() and save().
 IGNORED = {"checkpointlocation", "queryname", "path"}
-
-
-@dataclass(frozen=True)
-class ConnectionOptions:
-    """Which servers to try, and with which credentials."""
-
-    servers: tuple[str, ...]
-    user: str
-    password: str
-    token: str
-    connect_timeout: float
-    request_timeout: float
-
-    def __repr__(self) -> str:
-        return f"ConnectionOptions(servers={self.servers})"  # without the secrets
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         raise DataSourceError("`endingOffsets` is earliest: nothing would be read", hint="leave it out")
     default_start = LATEST if use is Use.STREAM else EARLIEST
     return ReadOptions(
-        connection=_connection(found),
+        connection=connection_options(found),
         streams=streams,
         subjects=_without_overlap(found["subject"]),
         start=found["startingOffsets"] or default_start,
@@ -161,7 +177,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if has_wildcard(subject):
         raise DataSourceError(f"`subject` {subject} has a wildcard", hint="publish to a subject without one")
     return WriteOptions(
-        connection=_connection(found),
+        connection=connection_options(found),
         subject=subject,
         stream=next(iter(found["stream"]), ""),
         acks=found["acks"] == "all",
@@ -183,7 +199,7 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
         try:
             found[option.name] = option.read(text)
         except ValueError as error:
-            shown = "" if option.name == "nats.password" else f", not {text!r}"
+            shown = "" if option.secret else f", not {text!r}"
             raise DataSourceError(f"`{option.name}` {error}{shown}") from None
     for subject in found["subject"]:
         if not is_valid_subject(subject):
@@ -232,14 +248,3 @@ def _check_streams(name: str, offsets: object, streams: tuple[str, ...]) -> None
     for stream in streams:
         if stream not in offsets:
             raise DataSourceError(f"`{name}` says nothing about {stream}", hint=f'add "{stream}": "earliest"')
-
-
-def _connection(found: Mapping[str, Any]) -> ConnectionOptions:
-    return ConnectionOptions(
-        servers=found["servers"],
-        user=found["nats.user"],
-        password=found["nats.password"],
-        token=found["nats.token"],
-        connect_timeout=found["nats.connectTimeout"],
-        request_timeout=found["nats.requestTimeout"],
-    )

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import DataSourceError
-from headrace.spark.offsets import from_json
+from headrace.spark.reading.offsets import from_json
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass
+class Tally:
+    """What a sink wrote, as it counts itself, where Spark reports only what the query has read."""
+
+    rows: int = 0
+    dead_letters: int = 0
+
+    def add(self, rows: int, dead_letters: int = 0) -> None:
+        """After a batch is complete, so that a repeated one is counted once."""
+        self.rows += rows
+        self.dead_letters += dead_letters
 
 
 @dataclass(frozen=True)
@@ -19,61 +33,131 @@ class Progress:
     """Of one query, since it was started."""
 
     batch: int = -1
-    rows: int = 0
+    rows_read: int = 0
+    rows: int | None = None
+    """Written; None if nobody counts them."""
+    dead_letters: int = 0
     rows_per_second: float = 0.0
-    """Of the last batch that had rows."""
-    lag: int = 0
-    """How many messages the query is behind its streams."""
+    """Read in the last batch that had rows."""
+    lag: int | None = None
+    """How many messages the query is behind its streams; None as long as it has not asked for their ends.
+
+    A restarted query repeats the batch that was interrupted without asking.
+    """
     batch_seconds: float = 0.0
 
     def __str__(self) -> str:
-        rate = f"{self.rows_per_second:,.0f} rows/s, " if self.rows else ""
+        rate = f", {self.rows_per_second:,.0f} rows/s" if self.rows_read else ""
         return (
-            f"{self.rows:,} rows, {rate}{self.lag:,} behind, batch {self.batch} in {self.batch_seconds:.1f} s"
+            f"{self._counts('written')}{rate}{self._behind}, batch {self.batch} in {self.batch_seconds:.1f} s"
         )
+
+    def summary(self, done: str, *, seconds: float | None = None) -> str:
+        """`3 rows landed in 2.0 s, 0 behind`."""
+        took = "" if seconds is None else f" in {seconds:.1f} s"
+        return f"{self._counts(done)}{took}{self._behind}"
+
+    @property
+    def _behind(self) -> str:
+        return "" if self.lag is None else f", {self.lag:,} behind"
+
+    def _counts(self, done: str) -> str:
+        """`3 rows written`; what was read too, if that is something else.
+
+        A batch with dead letters is read twice, so what was read says nothing then.
+        """
+        if self.rows is None:
+            return f"{_rows(self.rows_read)} read"
+        text = f"{_rows(self.rows)} {done}"
+        if not self.dead_letters and self.rows != self.rows_read:
+            text += f" of {self.rows_read:,} read"
+        return text + (f", {_count(self.dead_letters, 'dead letter')}" if self.dead_letters else "")
+
+
+def _rows(count: int) -> str:
+    return _count(count, "row")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class Meter:
-    """Adds up the progress of a query. Ask it more often than Spark forgets (100 batches)."""
+    """Adds up the progress of a query, also across restarts. Ask often: Spark forgets after 100 batches.
 
-    def __init__(self, query: StreamingQuery) -> None:
+    `tally` is that of the sink, if it counts.
+    """
+
+    def __init__(self, query: StreamingQuery, tally: Tally | None = None) -> None:
         self.query = query
         self.progress = Progress()
+        self.restarts = 0
+        self.last_error_at = 0.0
+        """In seconds since 1970; 0 if it has not failed."""
+        self.running_since = time.monotonic()
+        self._tally = tally
+
+    def restarted(self, query: StreamingQuery) -> None:
+        self.query = query
+        self.restarts += 1
+        self.running_since = time.monotonic()
+
+    def failed(self) -> None:
+        self.last_error_at = time.time()
 
     def read(self) -> Progress:
         """The progress now."""
         for report in self.query.recentProgress:
-            batch = report["batchId"]
-            if batch > self.progress.batch:
-                self.progress = _add(self.progress, json.loads(report.json))
+            if report["batchId"] > self.progress.batch:
+                self.progress = _add(self.progress, json.loads(report.json), self._tally)
         return self.progress
 
 
-def _add(before: Progress, report: Mapping[str, Any]) -> Progress:
+def _add(before: Progress, report: Mapping[str, Any], tally: Tally | None) -> Progress:
     rows = int(report.get("numInputRows") or 0)
     seconds = report.get("durationMs", {}).get("triggerExecution", 0) / 1000
-    lags = [_lag(source) for source in report.get("sources", [])]
     return Progress(
         batch=report["batchId"],
-        rows=before.rows + rows,
+        rows_read=before.rows_read + rows,
+        rows=_written(before, report) if tally is None else tally.rows,
+        dead_letters=tally.dead_letters if tally else 0,
         rows_per_second=rows / seconds if rows and seconds else before.rows_per_second,
-        lag=sum(lags),
+        lag=_lag(report),
         batch_seconds=seconds if rows else before.batch_seconds,
     )
 
 
-def _lag(source: Mapping[str, Any]) -> int:
+def _written(before: Progress, report: Mapping[str, Any]) -> int | None:
+    """Spark counts what its own sinks write; of others it reports -1, or nothing."""
+    count = report.get("sink", {}).get("numOutputRows")
+    if count is None or count < 0:
+        return before.rows
+    return int(count) + (before.rows or 0)
+
+
+def _lag(report: Mapping[str, Any]) -> int | None:
     """How far the end of the batch is behind the ends of its streams."""
+    lags = [_lag_of(source) for source in report.get("sources", []) if _is_ours(source)]
+    return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+
+def _lag_of(source: Mapping[str, Any]) -> int | None:
+    end = from_json(_as_mapping(source["endOffset"]))
     try:
-        end, latest = (
-            from_json(_as_mapping(source["endOffset"])),
-            from_json(_as_mapping(source["latestOffset"])),
-        )
-    except (KeyError, TypeError, ValueError, DataSourceError):
-        return 0  # another source
+        latest = from_json(_as_mapping(source.get("latestOffset")))
+    except (TypeError, ValueError, DataSourceError):
+        return None  # it was not asked
     return sum(
         max(0, position.next - end[stream].next) for stream, position in latest.items() if stream in end
     )
+
+
+def _is_ours(source: Mapping[str, Any]) -> bool:
+    try:
+        from_json(_as_mapping(source["endOffset"]))
+    except (KeyError, TypeError, ValueError, DataSourceError):
+        return False
+    return True
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 It takes care of everything that is easily forgotten: Java (see `java`); the workers' Python, which would
 otherwise be any `python3` on the path; settings that our data source needs; UTC; and the output of Java and
 Spark while they start, which is hidden. If Spark does not start, the line of it that says why becomes the
-error.
+error. A Spark that somebody else has started is shared, but its sessions are left as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from headrace.spark.failure import SparkError
 from headrace.spark.java import find_java
+from headrace.spark.notice import show_notices, warn
+from headrace.spark.reading.partitions import PARALLELISM_VARIABLE
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -61,23 +63,56 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     quiet: bool = True,
 ) -> SparkSession:
-    """A Spark session with everything that our Spark work needs; the one that is running, if there is one.
+    """A Spark session with everything that our Spark work needs.
 
-    `master` is any master that Spark accepts; by default all cores of this machine. `settings` override ours.
-    With `quiet`, the output of Java and Spark is dropped. In a session that is already running, as in a
-    notebook, the settings that can still be changed are set. Raises SparkError if PySpark or Java is missing
-    or Spark does not start. The caller that starts a session stops it.
+    `master` is any master that Spark accepts; by default that of spark-submit, or all cores of this machine.
+    `settings` override ours. With `quiet`, the output of Java and Spark is dropped, except for our own
+    warnings. Where Spark is running already, as in a notebook, this is a new session of it, with temporary
+    views and settings of its own; a setting that can no longer be changed is reported on stderr. Raises
+    SparkError if PySpark or Java is missing or Spark does not start. The caller that starts Spark stops it.
     """
     require_pyspark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is None:
-        return _start(_all_settings(name, master or LOCAL_MASTER, settings or {}, quiet), quiet)
-    builder = SparkSession.builder
-    for key, value in {**SETTINGS, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        chosen = _all_settings(name, master or _default_master(), settings or {}, quiet)
+        return with_our_python(_start(chosen, quiet))
+    beside = _beside(SparkSession.builder.getOrCreate(), {**SETTINGS, **(settings or {})})
+    return with_our_python(beside)
+
+
+def _default_master() -> str:
+    """That of spark-submit, if it has started this process."""
+    submitted = os.environ.get("MASTER") if "PYSPARK_GATEWAY_PORT" in os.environ else None
+    return submitted or LOCAL_MASTER
+
+
+def with_our_python(spark: SparkSession) -> SparkSession:
+    """Let Spark plan our source with the Python of this session, whoever has started its Java.
+
+    Java takes the Python for the processes in which it plans data sources from its environment. It ignores
+    `spark.pyspark.python`, which spark-submit may have been given, and `python3` on the path may not have
+    headrace. A source that is registered is planned with the Python of its session.
+    """
+    variables = spark.sparkContext._gateway.jvm.System.getenv()  # type: ignore[union-attr]
+    planner = variables.get("PYSPARK_DRIVER_PYTHON") or variables.get("PYSPARK_PYTHON") or "python3"
+    if planner != spark.sparkContext.pythonExec:
+        from headrace.spark.source import NatsDataSource
+
+        spark.dataSource.register(NatsDataSource)
+    return spark
+
+
+def _beside(running: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session with these settings, next to one that keeps its own."""
+    session = running.newSession()
+    for name, value in settings.items():
+        if session.conf.isModifiable(name):
+            session.conf.set(name, value)
+        elif running.sparkContext.getConf().get(name) != value:
+            warn(f"{name} cannot be set to {value}: Spark is already running")
+    return session
 
 
 def require_pyspark() -> None:
@@ -102,6 +137,24 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def known_parallelism(settings: Mapping[str, str]) -> int | None:
+    """How many tasks can run at once, as far as the settings of a session say it."""
+
+    def number(name: str) -> int | None:
+        text = settings.get(name, "")
+        return int(text) if text.isdecimal() and int(text) else None
+
+    if wanted := number("spark.default.parallelism"):
+        return wanted
+    master = settings["spark.master"]
+    if match := re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master):
+        return (os.cpu_count() or 1) if match[1] == "*" else int(match[1] or 1)
+    if match := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(match[1]) * int(match[2])
+    executors, cores = number("spark.executor.instances"), number("spark.executor.cores")
+    return executors * cores if executors and cores else number("spark.cores.max")
+
+
 def _start(settings: Mapping[str, str], quiet: bool) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -109,7 +162,7 @@ def _start(settings: Mapping[str, str], quiet: bool) -> SparkSession:
     conf = SparkConf().setAll(list(settings.items()))
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(tempfile.TemporaryFile()) if quiet else None
-        stack.enter_context(_variables(is_local(settings["spark.master"])))
+        stack.enter_context(_variables(settings))
         try:
             gateway = SparkContext._gateway or _launch(conf, output)
             SparkContext(conf=conf, gateway=gateway)
@@ -129,6 +182,8 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
     streams: dict[str, Any] = {"stdout": output, "stderr": output} if output else {}
     with _interrupt_later():
         gateway: JavaGateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+    if output:
+        show_notices(output.fileno())
     return gateway
 
 
@@ -153,17 +208,22 @@ def _interrupt_later() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _variables(local: bool) -> Iterator[None]:
+def _variables(settings: Mapping[str, str]) -> Iterator[None]:
     """The environment in which Spark starts; Java keeps a copy, ours is restored.
 
     On a cluster the workers' Python may lie elsewhere, so there a PYSPARK_PYTHON that is set is kept.
+    PYSPARK_DRIVER_PYTHON, which may be jupyter, would be the Python of data sources.
     SPARK_HOME is given because the script that would find it cannot handle a Python whose path has a space.
     """
     import pyspark
 
     chosen = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
+    cores = known_parallelism(settings)
+    chosen[PARALLELISM_VARIABLE] = str(cores or "")
+    local = is_local(settings["spark.master"])
     if not local and os.environ.get("PYSPARK_PYTHON"):
-        del chosen["PYSPARK_PYTHON"]
+        chosen["PYSPARK_PYTHON"] = os.environ["PYSPARK_PYTHON"]
+    chosen["PYSPARK_DRIVER_PYTHON"] = chosen["PYSPARK_PYTHON"]
     if not os.environ.get("SPARK_HOME"):
         chosen["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     before = {variable: os.environ.get(variable) for variable in chosen}

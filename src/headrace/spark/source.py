@@ -1,20 +1,26 @@
-"""The data source `nats`: the entry point for Spark. It reads options, and creates readers and writers."""
+"""The data source `nats`: the entry point for Spark. It reads options, and creates readers and writers.
+
+Spark runs this in several processes per query, each of which needs one of them, or none: imports are late.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
-from headrace.spark.batch_reader import BatchReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
 from headrace.spark.failure import DataSourceError, readable_errors
 from headrace.spark.options import Use, read_options, write_options
-from headrace.spark.pushdown import PushdownReader
-from headrace.spark.rows import columns
-from headrace.spark.sink import BatchWriter, StreamWriter
-from headrace.spark.stream_reader import StreamReader
+from headrace.spark.reading.rows import columns
+from headrace.spark.travel import Traveller
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from headrace.spark.writing.sink import BatchWriter, StreamWriter
 
 
-class NatsDataSource(DataSource):
+class NatsDataSource(Traveller, DataSource):
     """Streams of a NATS server as tables, and tables as messages. docs/spark.md has the options."""
 
     @classmethod
@@ -27,24 +33,34 @@ class NatsDataSource(DataSource):
             return ", ".join(columns(include_headers=options.include_headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from headrace.spark.reading.batch_reader import BatchReader
+        from headrace.spark.reading.pushdown import PushdownReader
+
         with readable_errors():
             options = read_options(self.options, Use.BATCH)
             _check_schema(schema, options.include_headers)
             return PushdownReader(options) if options.filter_pushdown else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from headrace.spark.reading.stream_reader import StreamReader
+
         with readable_errors():
             options = read_options(self.options, Use.STREAM)
             _check_schema(schema, options.include_headers)
             return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from headrace.spark.writing.sink import BatchWriter
+
         with readable_errors():
             return BatchWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from headrace.spark.writing.sink import StreamWriter
+
         with readable_errors():
-            return StreamWriter(write_options(self.options), schema)
+            checkpoint = self.options.get("checkpointLocation", "")
+            return StreamWriter(write_options(self.options), schema, checkpoint)
 
 
 def _check_schema(schema: StructType, include_headers: bool) -> None:

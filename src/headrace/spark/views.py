@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_NAMES = 20
+STREAM = "_stream"
 _LITERALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINED = re.compile(r"(\w+)\s*(?:\([^()]*\)\s*)?\bas\s*\(", re.IGNORECASE)
 # A name with a dot is a table of a catalog, one with a parenthesis a function: Spark handles those.
@@ -28,8 +29,12 @@ def streams_in(query: str, streams: Iterable[str]) -> list[str]:
     """
     if re.match(r"\s*show\b", query, re.IGNORECASE):
         return list(streams)
-    words = set(re.findall(r"[\w-]+", query.lower()))
-    return [stream for stream in streams if set(re.findall(r"[\w-]+", stream.lower())) <= words]
+    return [stream for stream in streams if mentions(query, stream)]
+
+
+def mentions(query: str, name: str) -> bool:
+    """Whether a name occurs in a query; perhaps only its words do, but none that does occur is missed."""
+    return set(re.findall(r"[\w-]+", name.lower())) <= set(re.findall(r"[\w-]+", query.lower()))
 
 
 def check_tables(query: str, streams: Iterable[str]) -> None:
@@ -41,10 +46,15 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
     text = _LITERALS.sub(" ", query)
     if not re.match(r"\s*(select|with|from)\b", text, re.IGNORECASE) or streams_in(query, streams):
         return
-    tables = [quoted or plain for quoted, plain in _TABLES.findall(text)]
+    tables = tables_in(query)
     defined = {name.lower() for name in _DEFINED.findall(text)}
     if tables and not defined.intersection(name.lower() for name in tables):
         raise SparkError(f"stream {tables[0]!r} does not exist", hint=list_of(streams))
+
+
+def tables_in(query: str) -> list[str]:
+    """The names that a query reads from, without those of other catalogs and of functions."""
+    return [quoted or plain for quoted, plain in _TABLES.findall(_LITERALS.sub(" ", query))]
 
 
 def list_of(streams: Iterable[str]) -> str:
@@ -54,9 +64,16 @@ def list_of(streams: Iterable[str]) -> str:
     return f"the streams are {', '.join(names[:MOST_NAMES])}{more}" if names else "the server has no streams"
 
 
-def make_views(spark: SparkSession, streams: Iterable[str], options: Mapping[str, str]) -> None:
-    """A temporary view of each stream, by its name, as it is when a query runs."""
+def make_views(
+    spark: SparkSession, streams: Iterable[str], options: Mapping[str, str], taken: Iterable[str] = ()
+) -> None:
+    """A temporary view of each stream, by its name, as it is when a query runs.
+
+    A name that is `taken` gets `_stream` behind it.
+    """
+    others = {name.lower() for name in taken}
     for stream in streams:
         reader = spark.read.format("nats").options(**options).option("stream", stream)
-        quoted = f"`{stream.replace('`', '``')}`"
+        name = f"{stream}{STREAM}" if stream.lower() in others else stream
+        quoted = f"`{name.replace('`', '``')}`"
         reader.option("filterPushdown", "true").load().createOrReplaceTempView(quoted)

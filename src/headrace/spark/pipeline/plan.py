@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import reason_of
 from headrace.spark.pipeline.document import Node
+from headrace.spark.pipeline.modules import line_in_step, send_modules
 from headrace.spark.pipeline.specification import Pipeline, SourceSpec, StepSpec, Watermark
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _import(step: StepSpec) -> Callable[..., Any]:
 def build_views(spark: SparkSession, pipeline: Pipeline, options: Mapping[str, str]) -> Views:
     """All sources and steps as DataFrames, and as views under their names."""
     functions = import_functions(pipeline)
+    send_modules(spark, pipeline)
     views: Views = {}
     for source in pipeline.sources:
         with _placing_errors(source.node):
@@ -89,7 +91,7 @@ def _call(function: Callable[..., Any], inputs: list[DataFrame], step: StepSpec)
     except PySparkException:
         raise
     except Exception as error:  # the user's function may raise anything
-        step.node.fail(f"{step.python} failed: {type(error).__name__}: {error}")
+        step.node.fail(f"{step.python} failed: {type(error).__name__}: {error}{line_in_step(error, step)}")
     if not isinstance(rows, DataFrame):
         step.node.fail(f"{step.python} returned {type(rows).__name__}, not a DataFrame")
     return rows

@@ -5,30 +5,35 @@ Names of sources and steps are names of views in SQL. A step can use all sources
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from headrace.errors import UsageError
 from headrace.spark.option_values import read_bytes, read_count
 from headrace.spark.pipeline.document import Node, load
+from headrace.spark.pipeline.server import read_server, resolve_path
 from headrace.spark.pipeline.specification import (
     MODES,
     ONCE,
     Pipeline,
-    ServerSpec,
     SinkSpec,
     SourceSpec,
     StepSpec,
     StreamSpec,
     Watermark,
 )
+from headrace.spark.table.bad_rows import DEAD_LETTER
+from headrace.spark.table.interface import FORMATS
+
+if TYPE_CHECKING:
+    from headrace.spark.payload.decoding import Decoding
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 FIELDS = ("name", "server", "streams", "spark", "checkpoint", "trigger", "sources", "steps", "sinks")
 
@@ -50,7 +55,7 @@ def read_pipeline(path: str | Path) -> Pipeline:
     return Pipeline(
         name=fields["name"].text("name") if "name" in fields else Path(path).stem,
         directory=directory,
-        server=_server(fields.get("server"), directory),
+        server=read_server(fields.get("server"), directory),
         streams=tuple(_stream(name, node) for name, node in _named(fields.get("streams"), "streams")),
         master=spark["master"].text("master") if "master" in spark else "",
         conf=_conf(spark.get("conf")),
@@ -68,11 +73,6 @@ HINTS = {
 }
 
 
-def resolve_path(path: str, directory: Path) -> str:
-    """A path in the file: relative to the file, unless it is absolute or in another file system."""
-    return path if "://" in path else str(directory / Path(path).expanduser())
-
-
 def _named(section: Node | None, what: str) -> Iterable[tuple[str, Node]]:
     if section is None:
         return []
@@ -80,49 +80,6 @@ def _named(section: Node | None, what: str) -> Iterable[tuple[str, Node]]:
     if not entries:
         section.fail(f"`{what}` is empty")
     return entries.items()
-
-
-def _server(node: Node | None, directory: Path) -> ServerSpec:
-    if node is None:
-        return ServerSpec(urls=("nats://127.0.0.1:4222",))
-    if not isinstance(node.value, dict):
-        urls = [_filled(text, node) for text in node.texts("server")]
-        if urls == ["embedded"]:
-            return ServerSpec(store=str(directory / "streams"))
-        if difflib.get_close_matches(urls[0], ["embedded"], cutoff=0.8):
-            node.fail(f"`{urls[0]}` is neither a URL nor `embedded`", "did you mean `embedded`?")
-        return ServerSpec(urls=tuple(urls))
-    fields = node.fields("server", ("url", "user", "password", "token", "embedded", "store", "port"))
-    embedded = "embedded" in fields and fields["embedded"].switch("embedded")
-    if embedded == ("url" in fields):
-        node.fail("a server has either a `url`, or `embedded: true`")
-    if embedded:
-        store = fields["store"].text("store") if "store" in fields else "streams"
-        port = fields["port"].number("port") if "port" in fields else -1
-        return ServerSpec(store=resolve_path(store, directory), port=port)
-    return ServerSpec(
-        urls=tuple(_filled(url, node) for url in fields["url"].texts("url")),
-        user=_secret(fields, "user"),
-        password=_secret(fields, "password"),
-        token=_secret(fields, "token"),
-    )
-
-
-def _secret(fields: Mapping[str, Node], name: str) -> str:
-    return _filled(fields[name].text(name), fields[name]) if name in fields else ""
-
-
-def _filled(text: str, node: Node) -> str:
-    """With variables of the environment, so that secrets need not be in the file."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            node.fail(
-                f"the environment has no variable {match[1]}", f"set it: {match[1]}=… headrace pipeline …"
-            )
-        return os.environ[match[1]]
-
-    return _VARIABLE.sub(value, text)
 
 
 def _stream(name: str, node: Node) -> StreamSpec:
@@ -216,26 +173,30 @@ def _watermark(node: Node | None) -> Watermark | None:
     return Watermark(fields["column"].text("column"), f"{seconds:g} seconds")
 
 
+TABLE_FIELDS = (
+    "format",
+    "schema",
+    "payload",
+    "message",
+    "columns",
+    "on_bad_row",
+    "key",
+    "partition_by",
+    "compact_after",
+)
+SINK_FIELDS = ("from", "table", *TABLE_FIELDS, "stream", "subject", "console", "mode", "trigger")
+
+
 def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
-    known = (
-        "from",
-        "table",
-        "partition_by",
-        "compact_after",
-        "stream",
-        "subject",
-        "console",
-        "mode",
-        "trigger",
-    )
-    fields = node.fields(f"the sink {name}", known)
+    fields = node.fields(f"the sink {name}", SINK_FIELDS)
     if "from" not in fields:
         node.fail(f"the sink {name} needs `from`: the view that it writes")
     kinds: list[str] = [kind for kind in ("table", "console") if kind in fields]
-    kinds += ["subject"] if "subject" in fields or "stream" in fields else []
+    if "stream" in fields or ("subject" in fields and "table" not in fields):
+        kinds.append("subject")
     if len(kinds) != 1:
         node.fail(f"the sink {name} needs one of `table`, `subject` (with or without `stream`) or `console`")
-    for option in "partition_by", "compact_after":
+    for option in TABLE_FIELDS:
         if option in fields and "table" not in fields:
             fields[option].fail(f"`{option}` belongs to a `table`")
     mode = fields["mode"].text("mode") if "mode" in fields else "append"
@@ -249,16 +210,72 @@ def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
         name=name,
         view=fields["from"].text("from"),
         table=resolve_path(fields["table"].text("table"), directory) if "table" in fields else "",
+        format=_format(fields.get("format")),
+        decoding=_decoding(node, fields, directory) if "table" in fields else None,
+        on_bad_row=_on_bad_row(fields.get("on_bad_row")),
+        key=tuple(fields["key"].texts("key")) if "key" in fields else (),
         partition_by=tuple(fields["partition_by"].texts("partition_by")) if "partition_by" in fields else (),
-        compact_after=fields["compact_after"].number("compact_after") if "compact_after" in fields else 32,
+        compact_after=_compact_after(fields.get("compact_after")),
         publish=kinds == ["subject"],
-        subject=fields["subject"].text("subject") if "subject" in fields else "",
+        subject=fields["subject"].text("subject") if kinds == ["subject"] and "subject" in fields else "",
         stream=fields["stream"].text("stream") if "stream" in fields else "",
         console=kinds == ["console"],
         mode=mode,
         trigger=_trigger(fields.get("trigger"), trigger),
         node=node,
     )
+
+
+def _decoding(node: Node, fields: Mapping[str, Node], directory: Path) -> Decoding | None:
+    """How a table's messages are read, if they are. `key` alone belongs to the rows of any view."""
+    from headrace.spark.payload.wanted import Payload
+
+    if not any(name in fields for name in ("schema", "payload", "subject", "columns")):
+        return None
+
+    def text(name: str) -> str:
+        return fields[name].text(name) if name in fields else ""
+
+    def names(name: str) -> tuple[str, ...]:
+        return tuple(fields[name].texts(name)) if name in fields else ()
+
+    schema = text("schema")
+    file = directory / schema
+    with suppress(OSError):  # a DDL may be too long for a name
+        schema = str(file) if schema and file.is_file() else schema
+    try:
+        return Payload(
+            schema, text("payload"), text("message"), text("subject"), names("columns"), names("key")
+        ).decoding()
+    except UsageError as error:
+        fields.get("schema", node).fail(str(error), error.hint)
+
+
+def _on_bad_row(node: Node | None) -> str:
+    if node is None:
+        return DEAD_LETTER
+    from headrace.spark.table.dead_letters import check_on_bad_row
+
+    try:
+        return check_on_bad_row(node.text("on_bad_row"))
+    except UsageError as error:
+        node.fail(str(error), error.hint)
+
+
+def _format(node: Node | None) -> str:
+    if node is None:
+        return ""
+    text = node.text("format")
+    if text not in FORMATS:
+        node.fail(f"`format` must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {text}")
+    return text
+
+
+def _compact_after(node: Node | None) -> int:
+    """How many small files a partition may have; 0: never compact."""
+    if node is None:
+        return 32
+    return 0 if node.value == 0 and not isinstance(node.value, bool) else node.number("compact_after")
 
 
 def _trigger(node: Node | None, default: str) -> str:

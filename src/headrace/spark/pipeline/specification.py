@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from headrace.client.credentials import Credentials
+from headrace.client.tls import Tls
 from headrace.spark.pipeline.document import Node
+
+if TYPE_CHECKING:
+    from headrace.spark.payload.decoding import Decoding
 
 ONCE = "once"
 MODES = ("append", "update", "complete")
@@ -17,18 +23,18 @@ class ServerSpec:
     """Where the streams are. Without `urls` the pipeline runs its own server."""
 
     urls: tuple[str, ...] = ()
-    user: str = ""
-    password: str = ""
-    token: str = ""
+    credentials: Credentials = field(default_factory=Credentials)
+    tls: Tls | None = None
     store: str = ""
     port: int = -1
+    node: Node | None = None
 
     @property
     def embedded(self) -> bool:
         return not self.urls
 
     def __repr__(self) -> str:
-        return f"ServerSpec(urls={self.urls})"
+        return "ServerSpec(...)"  # a URL may contain a password
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,10 @@ class StepSpec:
     watermark: Watermark | None
     node: Node
 
+    @property
+    def module(self) -> str:
+        return self.python.partition(":")[0]
+
 
 @dataclass(frozen=True)
 class SinkSpec:
@@ -74,6 +84,12 @@ class SinkSpec:
     name: str
     view: str
     table: str
+    format: str
+    """Of the table; empty: what it is already, or else Delta."""
+    decoding: Decoding | None
+    """How the messages of a source become typed rows; None leaves rows as they are."""
+    on_bad_row: str
+    key: tuple[str, ...]
     partition_by: tuple[str, ...]
     compact_after: int
     publish: bool

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.spark.duplicate_window import NANOSECONDS, warning_about, warning_about_stream
 from headrace.spark.pipeline.specification import Pipeline
+from headrace.spark.writing.duplicate_window import NANOSECONDS, warning_about, warning_about_stream
 
 if TYPE_CHECKING:
     from headrace.client import Client

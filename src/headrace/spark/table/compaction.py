@@ -22,6 +22,7 @@ nothing is lost.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
@@ -29,10 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import reason_of
 from headrace.spark.table.files import File, Files
+from headrace.spark.table.interface import Compacted, TableError
 from headrace.spark.table.layout import JOURNAL, STAGING, Content, content_of, file_name
+from headrace.spark.table.schemas import nullable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Files of this size are large enough for a task, and stay as they are.
 LARGE_BYTES = 128 << 20
@@ -44,7 +48,8 @@ class _Group:
 
     directory: str
     files: list[File]
-    content: Content
+    content: Content | None
+    """None if it is one file that holds no batch, such as dead letters that were landed again."""
 
 
 class _Incomplete(Exception):
@@ -52,25 +57,31 @@ class _Incomplete(Exception):
 
 
 class Compaction:
-    """`after` is how many small files a partition may have; 0 means never to compact."""
-
-    def __init__(self, spark: SparkSession, files: Files, after: int, ending: str) -> None:
+    def __init__(self, spark: SparkSession, files: Files, ending: str) -> None:
         self._spark = spark
         self._files = files
-        self._after = after
         self._ending = ending
         self._refused: set[str] = set()  # directories whose files cannot be merged
 
-    def run(self, *, before: int) -> None:
-        """Compact partitions that need it, as far as they hold batches before this one.
-
-        This lists the table, so it is not done for every batch.
-        """
-        if not self._after or before % self._after:
-            return
+    def run(self, *, before: int) -> Compacted:
+        """Compact the partitions that have several small files of batches before this one."""
+        removed = added = 0
         for group in self._groups(before):
-            if len(group.files) >= self._after and group.directory not in self._refused:
-                self._compact(group)
+            if len(group.files) > 1 and group.directory not in self._refused and self._compact(group):
+                removed, added = removed + len(group.files), added + 1
+        return Compacted(removed, added)
+
+    def rewrite(self, schema: StructType) -> None:
+        """Write each file again in which a column has another type. Raises TableError if that fails."""
+        types = {field.name: field.dataType for field in nullable(schema)}
+        for file in self._files.list():
+            if file.path.startswith("_") or file.name.startswith((".", "_")):
+                continue
+            stored = nullable(self._spark.read.format(self._ending).load(self._files.at(file.path)).schema)
+            if any(types.get(field.name, field.dataType) != field.dataType for field in stored):
+                self._refused.discard(file.directory)
+                if not self._compact(_Group(file.directory, [file], content_of(file.name)), schema):
+                    raise TableError(f"{self._files.at(file.path)} cannot get the new types of its columns")
 
     def finish(self) -> None:
         """Complete an interrupted compaction."""
@@ -79,9 +90,8 @@ class Compaction:
         journal = json.loads(self._files.read(JOURNAL))
         if self._files.exists(journal["staged"]):
             self._files.rename(journal["staged"], journal["target"])
-        if self._files.exists(
-            journal["target"]
-        ):  # otherwise somebody has removed it: only the old files are left
+        # If somebody has removed the new file, only the old ones are left.
+        if self._files.exists(journal["target"]):
             for path in journal["replaces"]:
                 self._files.delete(path)
         self._files.delete(JOURNAL)
@@ -100,24 +110,29 @@ class Compaction:
             groups.append(_Group(directory, [file for _, file in ordered], content))
         return groups
 
-    def _compact(self, group: _Group) -> None:
+    def _compact(self, group: _Group, schema: StructType | None = None) -> bool:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         staged = f"{STAGING}/compaction"
         try:
-            merged = self._merge(group, staged)
+            merged = self._merge(group, staged, schema)
         except (PySparkException, Py4JError, _Incomplete) as error:
             self._refuse(group, reason_of(error))
-        else:
+            merged = ""
+        if merged:
             self._files.write(JOURNAL, json.dumps(self._journal(group, f"{staged}/{merged}")))
             self.finish()
         self._files.delete(staged)
+        return bool(merged)
 
-    def _merge(self, group: _Group, staged: str) -> str:
+    def _merge(self, group: _Group, staged: str, schema: StructType | None) -> str:
         """Write one file with all rows of the group. Returns its path below `staged`."""
         reader = self._spark.read.format(self._ending).option("mergeSchema", "true")
         rows = reader.load([self._files.at(file.path) for file in group.files])
+        if schema is not None:
+            names = set(rows.columns)
+            rows = rows.to(type(schema)([field for field in nullable(schema) if field.name in names]))
         writer = _in_order(rows.coalesce(1)).write.mode("overwrite")
         writer.format(self._ending).save(self._files.at(staged))
         written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
@@ -136,8 +151,11 @@ class Compaction:
 
     def _journal(self, group: _Group, staged: str) -> dict[str, Any]:
         directory = f"{group.directory}/" if group.directory else ""
-        name = file_name(group.content.first, group.content.last, 0, self._ending)
         replaces = [file.path for file in group.files]
+        if group.content is None:
+            target = f"{directory}{secrets.token_hex(4)}-{group.files[0].name}"
+            return {"staged": staged, "target": target, "replaces": replaces}
+        name = file_name(group.content.first, group.content.last, 0, self._ending)
         number = 0
         while f"{directory}{name}" in replaces:  # the files are compacted a second time, with nothing new
             number += 1

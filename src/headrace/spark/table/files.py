@@ -6,6 +6,7 @@ Paths are strings, as in Spark.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,18 @@ class Files:
     def exists(self, path: str) -> bool:
         return bool(self._system.exists(self._path(self.at(path))))
 
+    def modified(self, path: str) -> float:
+        """When, in seconds since 1970."""
+        return float(self._system.getFileStatus(self._path(self.at(path))).getModificationTime()) / 1000
+
+    def directories(self) -> list[str]:
+        """The names of the directories directly below; none if it does not exist."""
+        root = self._path(self.root)
+        if not self._system.exists(root):
+            return []
+        found = self._system.listStatus(root)
+        return sorted(status.getPath().getName() for status in found if status.isDirectory())
+
     def list(self, path: str = "") -> list[File]:
         """All files under a directory, at any depth; none if it does not exist."""
         directory = self._path(self.at(path) if path else self.root)
@@ -73,6 +86,10 @@ class Files:
     def delete(self, path: str) -> None:
         """A file, or a directory with its contents; nothing if it does not exist."""
         self._system.delete(self._path(self.at(path)), True)
+
+    def open(self, path: str, size: int) -> io.BufferedReader:
+        """A file to read from at any place, such as a footer at its end."""
+        return io.BufferedReader(_Input(self._java, self._system.open(self._path(self.at(path))), size))
 
     def read(self, path: str) -> str:
         stream = self._system.open(self._path(self.at(path)))
@@ -98,5 +115,61 @@ class Files:
             stream.hsync()
         finally:
             stream.close()
-        self.delete(path)
-        self.rename(unfinished, path)
+        self._replace(unfinished, path)
+
+    def _replace(self, path: str, target: str) -> None:
+        """Rename over what is there: on a local disk there is one or the other at any moment.
+
+        The checksum that Hadoop keeps beside a local file goes first: that of the old content would condemn
+        the new one. File systems that do not rename over a file need two steps.
+        """
+        directory, _, name = target.rpartition("/")
+        self.delete(f"{directory}/.{name}.crc")
+        if not self._system.rename(self._path(self.at(path)), self._path(self.at(target))):
+            self.delete(target)
+            self.rename(path, target)
+
+
+def library_uri(root: str) -> str:
+    """As the libraries spell what Spark calls `s3a://bucket/table` or `file:/table`."""
+    if root.startswith(("s3a://", "s3n://")):
+        return "s3" + root[3:]
+    if root.startswith("file:"):
+        return "/" + root.removeprefix("file:").lstrip("/")
+    return root
+
+
+class _Input(io.RawIOBase):
+    """A file that Java has opened, as Python reads files."""
+
+    def __init__(self, java: Any, stream: Any, size: int) -> None:
+        self._java = java
+        self._stream = stream
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self._size - self._at)
+        if count > 0:
+            self._stream.seek(self._at)
+            buffer[:count] = bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(self._stream, count))
+            self._at += count
+        return max(0, count)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()

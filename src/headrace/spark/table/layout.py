@@ -1,12 +1,22 @@
-"""The files of a table.
+"""The files of a table. What is below `_headrace` is the same for all formats:
+
+    ORDERS/
+      _headrace/
+        table.json         what the table is, and who may write to it (see `description`)
+        checkpoint/        Spark's: where the query is
+        dead-letters/      a table of messages that do not fit, in the same format
+        retry.json         which of them have just landed, while they are being removed from that table
+
+A plain Parquet table has in addition:
 
     ORDERS/
       date=2026-11-16/
         batch-000000042-0000.parquet          rows of batch 42
         batches-000000000-000000041-0000.parquet   rows of batches 0 to 41, compacted
       _headrace/
-        table.json         what the table is: who may write to it
-        checkpoint/        Spark's: where the query is
+        schema.json        its columns
+        latest.json        the last batch, and the positions of the streams
+        writers/           the last batch of each query that wrote to it
         staging/           files that are being written and do not count yet
         compaction.json    files that replace others, while this happens
 
@@ -24,8 +34,19 @@ from dataclasses import dataclass
 OWN = "_headrace"
 DESCRIPTION = f"{OWN}/table.json"
 CHECKPOINT = f"{OWN}/checkpoint"
+DEAD_LETTERS = f"{OWN}/dead-letters"
+SCHEMA = f"{OWN}/schema.json"
+LATEST = f"{OWN}/latest.json"
+WRITERS = f"{OWN}/writers"
+RETRY_JOURNAL = f"{OWN}/retry.json"
 STAGING = f"{OWN}/staging"
 JOURNAL = f"{OWN}/compaction.json"
+
+# The columns of partitions that are made of a message's time.
+PARTITIONS = {
+    "date": "date_from_unix_date(int(floor(unix_micros(timestamp) / 86400000000)))",
+    "hour": "int(unix_micros(timestamp) div 3600000000 % 24)",
+}
 
 _NAME = re.compile(r"(?:batch-(\d{9,})|batches-(\d{9,})-(\d{9,}))-\d{4,}\.\w+")
 
@@ -42,6 +63,11 @@ def file_name(first: int, last: int, number: int, ending: str) -> str:
     if first == last:
         return f"batch-{first:09d}-{number:04d}.{ending}"
     return f"batches-{first:09d}-{last:09d}-{number:04d}.{ending}"
+
+
+def other_name(writer: str, batch: int, number: int, ending: str) -> str:
+    """Of a file that is no batch of the query, and is never compacted."""
+    return f"{writer}-{batch:09d}-{number:04d}.{ending}"
 
 
 def content_of(name: str) -> Content | None:

@@ -1,0 +1,77 @@
+"""What CSV fits a schema: the rules of `csv_columns` once more, in Python, to say which field is wrong."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import math
+import re
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    StringType,
+    StructType,
+)
+
+from headrace.spark.payload import text_rules
+from headrace.spark.payload.ddl import type_text
+from headrace.spark.payload.json_rules import INTEGER_BITS, LARGEST_FLOAT, text_fits
+
+
+def csv_problem(data: bytes, schema: StructType) -> str | None:
+    """Why a payload does not fit; None if it fits."""
+    if not data:
+        return "the payload is empty"
+    try:
+        text = re.sub(r"\r?\n\Z", "", data.decode())
+    except UnicodeDecodeError as error:
+        return f"the payload is not UTF-8 at byte {error.start + 1}"
+    if "\r" in text:
+        return "the payload has a carriage return within, which would be lost"
+    try:
+        records = list(csv.reader(text.splitlines(keepends=True) or [""], strict=True))
+    except csv.Error as error:
+        return "the record ends within quotes" if "end of data" in str(error) else f"not CSV: {error}"
+    if len(records) > 1:
+        return f"the payload has {len(records)} records, not 1"
+    values = records[0] if records else [""]
+    if len(values) != len(schema.fields):
+        return f"the record has {len(values)} fields, not {len(schema.fields)}"
+    for value, field in zip(values, schema.fields, strict=True):
+        if not value and not isinstance(field.dataType, StringType):
+            if not field.nullable:
+                return f"{field.name} is empty, but the schema says NOT NULL"
+        elif not _fits(value, field.dataType):
+            return f"{field.name}: {value[:40]!r} does not fit {type_text(field.dataType)}"
+    return None
+
+
+def _fits(text: str, kind: DataType) -> bool:
+    if isinstance(kind, StringType):
+        return True
+    if isinstance(kind, BooleanType):
+        return text in ("true", "false")
+    if isinstance(kind, DecimalType):
+        return re.match(text_rules.decimal(kind), text) is not None
+    if isinstance(kind, FloatType | DoubleType):
+        if re.match(text_rules.NUMBER, text) is None:
+            return False
+        number = abs(float(text))
+        return number < LARGEST_FLOAT if isinstance(kind, FloatType) else not math.isinf(number)
+    if isinstance(kind, BinaryType):
+        try:
+            base64.b64decode(text, validate=True)
+        except binascii.Error:
+            return False
+        return True
+    bits = INTEGER_BITS.get(type(kind))
+    if bits:
+        limit = 2 ** (bits - 1)
+        return re.match(text_rules.INTEGER, text) is not None and -limit <= int(text) < limit
+    return text_fits(text, kind)

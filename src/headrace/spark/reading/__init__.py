@@ -1,0 +1,1 @@
+"""Streams as tables: partitions of a batch read, and offsets, limits and batches of a streaming one."""

@@ -1,0 +1,1 @@
+"""Iceberg tables: `format` has the interface, `catalogs` the names, `commits` what a commit is."""

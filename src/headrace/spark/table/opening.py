@@ -1,0 +1,83 @@
+"""Finds out which format a table has, and opens it."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from headrace.errors import UsageError
+from headrace.spark.failure import SparkError
+from headrace.spark.table.description import Description, read_description
+from headrace.spark.table.files import Files
+from headrace.spark.table.interface import DEFAULT_FORMAT, FORMATS, Settings, TableFormat
+from headrace.spark.table.layout import OWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def format_of(spark: SparkSession, directory: str, settings: Settings) -> str:
+    """What the table is or, if there is none, what is wanted."""
+    files = Files(spark, directory)
+    found = read_description(files)
+    if found is not None:
+        return found.format
+    check_free(files)
+    return settings.format or DEFAULT_FORMAT
+
+
+def check_free(files: Files) -> None:
+    """Raises UsageError if a directory without a description holds something: it is not ours."""
+    if any(not file.path.startswith(f"{OWN}/") for file in files.list()):
+        raise UsageError(
+            f"{files.root} contains files that do not belong to this table",
+            hint="choose another directory, or empty it",
+        )
+
+
+def open_table(spark: SparkSession, directory: str, settings: Settings) -> TableFormat:
+    """The table that is there. Raises UsageError if there is none."""
+    found = read_description(Files(spark, directory))
+    if found is None:
+        raise UsageError(f"there is no table in {directory}", hint="`headrace land` makes one")
+    return table_of(spark, directory, found, settings)
+
+
+def table_of(spark: SparkSession, directory: str, about: Description, settings: Settings) -> TableFormat:
+    """A table as it is described, which may not exist yet."""
+    if settings.format and settings.format != about.format:
+        raise UsageError(
+            f"the table in {directory} has format {about.format}, not {settings.format}",
+            hint="choose another directory, or leave the format out",
+        )
+    if about.format != "iceberg" and (settings.catalog or settings.table):
+        raise UsageError(
+            f"only Iceberg tables have a catalog, and the table in {directory} has format {about.format}",
+            hint="choose --format iceberg, or leave --catalog and --table out",
+        )
+    if about.format == "delta":
+        require("deltalake", "headrace[spark]")
+        from headrace.spark.table.delta.table import DeltaFormat
+
+        return DeltaFormat(spark, directory, storage_options=settings.storage_options, streams=about.streams)
+    if about.format == "iceberg":
+        require("pyiceberg", "headrace[iceberg]")
+        from headrace.spark.table.iceberg.format import IcebergFormat
+
+        return IcebergFormat(
+            spark,
+            directory,
+            catalog=settings.catalog or about.catalog,
+            table=settings.table or about.table,
+            storage_options=settings.storage_options,
+        )
+    if about.format == "parquet":
+        from headrace.spark.table.parquet import ParquetFormat
+
+        return ParquetFormat(spark, directory, partition_by=about.partition_by)
+    raise UsageError(f"unknown format {about.format}", hint=f"the formats are {', '.join(FORMATS)}")
+
+
+def require(module: str, extra: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise SparkError(f"{module} is not installed", hint=f"`pip install '{extra}'` installs it")

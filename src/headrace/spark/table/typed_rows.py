@@ -1,0 +1,88 @@
+"""Messages become typed rows on their way into a table.
+
+A batch is read and decoded once. How many messages do not fit is counted in the same pass, and only if there
+are some a second pass writes them. With a key, the latest row of each key goes to the driver, and one merge
+replaces or deletes what the table has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from headrace.spark.payload.decode import DELETED, FIELDS, PROBLEM, dead_letters, decode, good_rows
+from headrace.spark.payload.decoding import Decoding
+from headrace.spark.table.bad_rows import BadRows
+from headrace.spark.table.interface import Commit, DataFile, TableFormat
+from headrace.spark.table.keyed_rows import latest_of_each
+from headrace.spark.table.schemas import conform
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+BAD = "bad"
+
+
+@dataclass(frozen=True)
+class TypedRows:
+    decoding: Decoding
+    bad_rows: BadRows
+    also: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the table that are computed of the message, as SQL: those of its partitions."""
+
+    def schema_of(self, rows: DataFrame) -> StructType:
+        return self.good(decode(rows, self.decoding)).schema
+
+    def good(self, decoded: DataFrame) -> DataFrame:
+        return good_rows(decoded, self.decoding, self._also())
+
+    def land(self, table: TableFormat, rows: DataFrame, commit: Commit) -> Commit:
+        """Deal with the bad rows and commit the others. Returns the commit, with what was counted."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
+
+        counted = Observation()
+        decoded = decode(rows, self.decoding)
+        is_bad = F.col(PROBLEM).isNotNull()
+        observed = decoded.observe(counted, F.count_if(is_bad).alias(BAD))
+        if self.decoding.key:
+            changed, deleted = self.latest(observed, table.schema())
+            commit = replace(commit, rows=len(changed) + len(deleted), dead_letters=counted.get[BAD])
+            self._take_bad_rows(decoded, commit)
+            table.upsert(commit, changed, self.decoding.key, deleted)
+            return commit
+        files = table.write(conform(self.good(observed), table.schema()), commit.batch)
+        rows_written = sum(file.rows for file in files)
+        commit = replace(commit, rows=rows_written, dead_letters=counted.get[BAD])
+        self._take_bad_rows(decoded, commit)
+        commit_batch(table, commit, files)
+        return commit
+
+    def _take_bad_rows(self, decoded: DataFrame, commit: Commit) -> None:
+        if commit.dead_letters:
+            self.bad_rows.take(dead_letters(decoded, self.decoding, commit.batch), commit)
+
+    def latest(self, decoded: DataFrame, schema: StructType) -> tuple[pyarrow.Table, pyarrow.Table]:
+        """What the messages do to a table with a key."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        columns = [F.col(name) for name in self.decoding.metadata]
+        columns += [F.col(FIELDS)[field.name].alias(field.name) for field in self.decoding.fields]
+        columns += [column.alias(name) for name, column in self._also().items()]
+        rows = decoded.where(F.col(PROBLEM).isNull()).select(*columns, DELETED)
+        return latest_of_each(rows, self.decoding.key, schema)
+
+    def _also(self) -> dict[str, Column]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return {name: F.expr(how) for name, how in self.also.items()}
+
+
+def commit_batch(table: TableFormat, commit: Commit, files: Sequence[DataFile]) -> None:
+    """Nothing is committed for a batch that neither has rows nor moves on in its streams."""
+    latest = table.latest()
+    if files or commit.dead_letters or latest is None or latest.positions != commit.positions:
+        table.commit(commit, files)

@@ -1,0 +1,1 @@
+"""Rows as messages: `sink` first, then the columns and ids that it makes them of."""
