@@ -287,7 +287,7 @@ def test_an_interrupt_ends_the_run(url: str) -> None:
         (["--start", "nats://127.0.0.1:4222"], "--start takes headrace, nats-server or a path"),
         (["--start", "headrace", "--urls", "127.0.0.1"], "either --urls or --start"),
         (["--start", "headrace", "--pid", "1"], "--pid is for a running server: use it with --urls"),
-        (["--urls", "tls://host"], "nats://"),
+        (["--urls", "http://host"], "nats://"),
         (["--urls", "nats://host:x"], "host:port"),
         (["stream-publish", "--stream", "a.b"], "stream name 'a.b' must be one word"),
         (["stream-consume", "--acks", "some"], "'some' is not one of"),

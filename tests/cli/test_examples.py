@@ -34,7 +34,8 @@ def run_example(name: str, *arguments: str) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} == set(PRINTED)
+    examples = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
+    assert examples == {*PRINTED, "oidc_auth.py"}  # which tests/accounts/test_python_hook.py runs
 
 
 @pytest.mark.parametrize("name", ["publish_subscribe.py", "request_reply.py", "queue_group.py"])

@@ -12,6 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.cli.commands import Result, assert_one_error_line, run
+from tests.clients import flush
 
 
 @asynccontextmanager
@@ -24,7 +25,7 @@ async def service(url: str, subject: str, *answers: bytes, queue: str = "") -> A
             await client.publish(message.reply, answer + message.data, headers=message.headers)
 
     await client.subscribe(subject, queue, cb=on_request)
-    await client.flush()
+    await flush(client)
     try:
         yield client
     finally:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import signal
 import socket
+import ssl
+import urllib.request
 from pathlib import Path
 
 import nats
 import pytest
 
 from tests.cli.commands import Background, assert_one_error_line, run, started
+from tests.http_in.requests import post
 
 READY = "Ctrl-C stops the server"
 
@@ -36,6 +40,36 @@ def test_it_says_where_it_is_how_to_try_it_and_what_it_did(number: signal.Signal
         assert server.errors == ""
 
 
+def test_tls_to_try_out_prints_what_a_client_needs(tmp_path: Path) -> None:
+    certificates = tmp_path / "certs"
+    arguments = ("serve", "-p", "-1", "--no-streams", "--tls-self-signed", str(certificates))
+    with started(*arguments, ready=READY) as server:
+        found = re.search(r"is listening on (tls://127\.0\.0\.1:\d+)\n", server.text)
+        assert found, server.text
+        assert server.errors == f"headrace: made ca.pem and server.pem in {certificates}\n"
+        assert f"headrace sub -s {found[1]} --tls-ca {certificates}/ca.pem 'greet.*'" in server.text
+        assert f'nats.connect("{found[1]}", tls=tls)' in server.text
+        context = re.search(r"tls = (ssl\.create_default_context\(.*\))", server.text)
+        assert context
+
+        async def use_it() -> None:
+            client = await nats.connect(found[1], tls=eval(context[1], {"ssl": ssl}))
+            await client.flush()
+            await client.close()
+
+        asyncio.run(use_it())
+        assert server.end(signal.SIGINT) == 0
+    with started(*arguments, ready=READY) as server:
+        assert server.errors == ""  # they were kept
+        assert server.end(signal.SIGINT) == 0
+
+
+def test_a_directory_for_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("serve", "-p", "-1", "--tls-self-signed", str(tmp_path / "file"))
+    assert_one_error_line(result, str(tmp_path / "file"), "choose a directory")
+
+
 def test_a_taken_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -49,6 +83,17 @@ def test_a_port_that_does_not_exist(port: str) -> None:
     assert_one_error_line(run("serve", "--monitor-port", port), "--monitor-port", code=2)
 
 
+def test_messages_over_http(tmp_path: Path) -> None:
+    """The port of the option, the rest of the file."""
+    config = tmp_path / "server.conf"
+    config.write_text("http_in { max_body: 3, port: 1 }\n")
+    with started("serve", "-p", "-1", "--http-in", "-1", "-c", str(config), ready=READY) as server:
+        (url,) = re.findall(r"^Messages over HTTP: POST (\S+)SUBJECT$", server.text, flags=re.MULTILINE)
+        assert post(f"{url}a?ack=no", b"123").status == 202
+        assert post(f"{url}a?ack=no", b"1234").status == 413
+        assert server.end(signal.SIGINT) == 0
+
+
 def test_an_unknown_host() -> None:
     assert_one_error_line(run("serve", "-p", "-1", "--host", "nothing.invalid"), "nothing.invalid")
 
@@ -59,7 +104,7 @@ def test_a_configuration_file_that_is_not_there() -> None:
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("prot: 4222", '"prot"'), ("port: {", "file"), ("port: 99999", "99999"), ("tls: {}", "TLS")],
+    [("prot: 4222", '"prot"'), ("port: {", "file"), ("port: 99999", "99999"), ("cluster: {}", "clustering")],
 )
 def test_a_mistake_in_a_configuration_file(tmp_path: Path, text: str, part: str) -> None:
     config = tmp_path / "server.conf"
@@ -226,3 +271,23 @@ async def make_stream(url: str) -> None:
     client = await nats.connect(url, user="u", password="secret")
     await client.jetstream().add_stream(name="S", subjects=["s"])
     await client.close()
+
+
+def test_monitoring_is_on_by_default_and_moves_if_its_port_is_taken(tmp_path: Path) -> None:
+    """A default is no reason to fail; a port that was asked for is."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with contextlib.suppress(OSError):  # somebody else has it: just as well
+        taken.bind(("127.0.0.1", 8222))
+        taken.listen()
+    with taken, started("serve", "-p", "-1", "--no-streams", ready=READY) as server:
+        (address,) = re.findall(r"Console: (http://127\.0\.0\.1:\d+/console)\n", server.text)
+        assert ":8222/" not in address
+        with urllib.request.urlopen(address) as page:
+            assert b"Headrace console" in page.read()
+    with started("serve", "-p", "-1", "-m", "0", "--no-streams", ready=READY) as server:
+        assert "Console" not in server.text
+        assert "Monitoring" not in server.text
+    with started("serve", "-p", "-1", "-m", "-1", "--no-console", "--no-streams", ready=READY) as server:
+        assert "Console" not in server.text
+        assert "Monitoring: http://127.0.0.1:" in server.text

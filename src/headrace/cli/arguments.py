@@ -11,32 +11,17 @@ import re
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from headrace.errors import UsageError
 
-DEFAULT_SERVER = "nats://127.0.0.1:4222"
 SCHEMES = ("nats", "tls", "ws", "wss")
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"\s")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """Which servers to try, in this order, and with which credentials."""
-
-    servers: tuple[str, ...]
-    user: str | None = None
-    password: str | None = None
-    token: str | None = None
-
-    def __repr__(self) -> str:
-        return "Target(...)"  # a URL may contain a password, too
 
 
 def check_subject(subject: str, *, wildcards: bool) -> str:
@@ -158,58 +143,6 @@ def _stdin_is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def connection_options(command: Command) -> Command:
-    """Adds --server, --user, --password and --token, and passes them on as `target: Target`."""
-    from functools import wraps
-
-    @wraps(command)
-    def with_target(
-        *arguments: Any,
-        server: tuple[str, ...],
-        user: str | None,
-        password: str | None,
-        token: str | None,
-        **others: Any,
-    ) -> Any:
-        if user is None and password is not None:
-            raise click.UsageError("--password needs --user")
-        if user is not None and password is None:
-            password = ""
-        target = Target(servers=server, user=user, password=password, token=token)
-        return command(*arguments, target=target, **others)
-
-    decorated: Any = with_target
-    for option in reversed(
-        (
-            click.option(
-                "--server",
-                "-s",
-                callback=split_servers,
-                envvar="NATS_URL",
-                default=DEFAULT_SERVER,
-                metavar="URL",
-                help=f"Server, or a comma-separated list. [default: {DEFAULT_SERVER}; env NATS_URL]",
-            ),
-            click.option("--user", envvar="NATS_USER", metavar="NAME", help="User name. [env NATS_USER]"),
-            click.option(
-                "--password",
-                envvar="NATS_PASSWORD",
-                metavar="SECRET",
-                help="Password; visible in the process list, so prefer [env NATS_PASSWORD]",
-            ),
-            click.option(
-                "--token",
-                envvar="NATS_TOKEN",
-                metavar="SECRET",
-                help="Token; visible in the process list, so prefer [env NATS_TOKEN]",
-            ),
-        )
-    ):
-        decorated = option(decorated)
-    result: Command = decorated
-    return result
-
-
 def message_options(command: Command) -> Command:
     """Adds --header and --file, for the commands that send."""
     for option in reversed(
@@ -240,3 +173,8 @@ def output_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def optional_filter(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A subject with wildcards, or None if the option was not given."""
+    return value if value is None else _checked(value, wildcards=True)

@@ -16,16 +16,26 @@ from collections.abc import Sequence
 import click
 
 from headrace import __version__
+from headrace.cli.auth import auth
 from headrace.cli.bench import bench
-from headrace.cli.land import land
+from headrace.cli.check import check
+from headrace.cli.completion import VARIABLE, completion
+from headrace.cli.consumer import consumer
+from headrace.cli.events import events
+from headrace.cli.kv import kv
+from headrace.cli.object import objects
 from headrace.cli.output import give_up_stdout, say
-from headrace.cli.pipeline import pipeline
 from headrace.cli.pub import pub
 from headrace.cli.request import request
 from headrace.cli.serve import serve
-from headrace.cli.sql import sql
-from headrace.cli.streams import open_standard_streams
+from headrace.cli.spark.land import land
+from headrace.cli.spark.pipeline import pipeline
+from headrace.cli.spark.sql import sql
+from headrace.cli.spark.table import table
+from headrace.cli.standard_streams import open_standard_streams
+from headrace.cli.stream import stream
 from headrace.cli.sub import sub
+from headrace.cli.top import top
 from headrace.errors import HeadraceError
 
 FAILED = 1
@@ -38,6 +48,7 @@ Examples:
   headrace sub 'greet.*'                  print published messages
   headrace pub greet.anna 'Hello, Anna'   publish a message
   headrace request time.now               send a request, print the reply
+  headrace stream ls                      the streams of a server
   headrace sql 'SELECT * FROM ORDERS'     query streams with Spark
   headrace bench --start headrace -ns 10  measure a server
 
@@ -54,7 +65,26 @@ def headrace() -> None:
     """A NATS server that you pip install, and commands for any NATS server."""
 
 
-for command in (serve, pub, sub, request, sql, land, pipeline, bench):
+for command in (
+    serve,
+    pub,
+    sub,
+    request,
+    stream,
+    consumer,
+    kv,
+    objects,
+    top,
+    events,
+    check,
+    sql,
+    land,
+    table,
+    pipeline,
+    auth,
+    bench,
+    completion,
+):
     headrace.add_command(command)
 
 
@@ -65,6 +95,10 @@ def run_and_exit() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. Errors are printed, one line each."""
+    if VARIABLE in os.environ:
+        from headrace.cli.completion.names import propose_names
+
+        propose_names(headrace)
     try:
         code = headrace.main(list(arguments), prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()

@@ -18,14 +18,15 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import nats.errors
-from nats.aio.client import Client
 
-from headrace.cli.arguments import Target
+from headrace.cli.nats_client import IdentifiedClient, Refusal
 from headrace.cli.output import plural, say
+from headrace.cli.target import Target
+from headrace.client.refusals import explain_tls
 from headrace.errors import HeadraceError, UsageError
 
 CONNECT_SECONDS = 3
@@ -48,11 +49,16 @@ class InterruptibleClient:
     """A client whose calls can be ended by an interrupt, or by the end of the connection."""
 
     def __init__(self, target: Target) -> None:
-        self.client = Client()
+        self.client = IdentifiedClient(target)
         self.interrupted = asyncio.Event()
+        self.connect_seconds = 0.0
         self.dropped_messages = 0
         self._target = target
         self._closed = asyncio.Event()
+        self._refused = asyncio.Event()
+        self._refusal: HeadraceError | None = None
+        self.dispensable = ""
+        """Subjects that begin like this may be refused: it is said once, and the rest goes on."""
         self._connected = False
         self._leaving = False
         self._failures: list[Exception] = []
@@ -67,13 +73,19 @@ class InterruptibleClient:
     async def open(self) -> None:
         """Raises ConnectionFailedError when every server has been tried."""
         target = self._target
+        credentials = target.credentials.loaded()  # report a bad file before anything is sent
+        options: dict[str, Any] = {}
+        if target.tls:
+            options = {"tls": target.tls.context(), "tls_handshake_first": target.tls.handshake_first}
+            options |= {"tls_hostname": target.tls.server_name} if target.tls.server_name else {}
         try:
             await self.client.connect(
                 list(target.servers),
                 name=CLIENT_NAME,
-                user=target.user,
-                password=target.password,
-                token=target.token,
+                user=credentials.user or None,
+                password=credentials.password if credentials.user else None,
+                token=credentials.token or None,
+                **options,
                 connect_timeout=CONNECT_SECONDS,
                 reconnect_time_wait=RECONNECT_WAIT_SECONDS,
                 max_reconnect_attempts=FOREVER,
@@ -95,16 +107,19 @@ class InterruptibleClient:
             await self.client.close()
 
     async def wait_for(self, awaitable: Awaitable[Result], seconds: float | None = None) -> Result:
-        """The result; raises Interrupted, ConnectionFailedError when the connection ends, or TimeoutError."""
+        """The result; raises Interrupted, ConnectionFailedError when the connection ends or the server says
+        that we lack a permission, or TimeoutError."""
         work = asyncio.ensure_future(awaitable)
-        ends = [asyncio.ensure_future(event.wait()) for event in (self.interrupted, self._closed)]
+        ends = [
+            asyncio.ensure_future(event.wait()) for event in (self.interrupted, self._closed, self._refused)
+        ]
         try:
             await asyncio.wait([work, *ends], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
             if self.interrupted.is_set():
                 raise Interrupted
-            if self._closed.is_set():
+            if self._closed.is_set() or self._refused.is_set():
                 raise self._reason_of_end()
             raise TimeoutError
         finally:
@@ -135,10 +150,12 @@ class InterruptibleClient:
             await asyncio.sleep(0)
         except (TimeoutError, nats.errors.Error) as error:
             raise explain(error, self.address) from None
-        if self._closed.is_set() or self.client.is_closed:
+        if self._closed.is_set() or self._refused.is_set() or self.client.is_closed:
             raise self._reason_of_end()
 
     def _reason_of_end(self) -> HeadraceError:
+        if self._refusal is not None:
+            return self._refusal
         error = self.client.last_error
         return explain(error or nats.errors.ConnectionClosedError(), self.address)
 
@@ -150,6 +167,12 @@ class InterruptibleClient:
         if isinstance(error, nats.errors.SlowConsumerError):
             self.dropped_messages += 1
             self._say_once("messages arrive faster than they can be written: some are dropped")
+        elif self.dispensable and f'"{self.dispensable.lower()}' in str(error).lower():
+            self._say_once(f"no permission for {self.dispensable}: going on without")
+        elif self._connected and "permissions violation" in str(error).lower():
+            # The connection stays open, but what was asked for does not happen, however long one waits.
+            self._refusal = explain(error, self.address)
+            self._refused.set()
         elif self._connected:
             if not isinstance(error, nats.errors.UnexpectedEOF):  # "lost the connection" follows
                 self._say_once(str(explain(error, address_of(self._target.servers[0]))))
@@ -217,6 +240,10 @@ def explain(error: BaseException, address: str) -> HeadraceError:
     lowered = text.lower()
     if isinstance(error, HeadraceError):
         return error
+    if isinstance(error, Refusal):
+        return error.reason
+    if isinstance(error, ssl.SSLError):
+        return explain_tls(error, address)
     if isinstance(error, ConnectionRefusedError):
         return ConnectionFailedError(
             f"no server listens at {address} (connection refused)",
@@ -227,7 +254,7 @@ def explain(error: BaseException, address: str) -> HeadraceError:
     if isinstance(error, nats.errors.AuthorizationError) or "authorization violation" in lowered:
         return ConnectionFailedError(
             f"{address} does not accept these credentials",
-            hint="check --user and --password, or --token (or NATS_USER, NATS_PASSWORD, NATS_TOKEN)",
+            hint="check --creds, --nkey, --user and --password, or --token (or NATS_CREDS, NATS_USER, …)",
         )
     if isinstance(error, nats.errors.BadSubjectError):
         return UsageError("the subject is not valid: it must be dot-separated tokens, no spaces")
@@ -241,7 +268,7 @@ def explain(error: BaseException, address: str) -> HeadraceError:
         return ConnectionFailedError(f"the connection to {address} is lost, and the send buffer is full")
     if isinstance(error, nats.errors.ConnectionClosedError | nats.errors.UnexpectedEOF | ConnectionError):
         return ConnectionFailedError(f"{address} has closed the connection")
-    if isinstance(error, ssl.SSLError) or "ssl" in lowered or "secure connection" in lowered:
+    if "ssl" in lowered or "secure connection" in lowered:
         return ConnectionFailedError(
             f"TLS with {address} failed: {text}", hint="check that the URL starts with tls://"
         )
@@ -273,11 +300,17 @@ def describe_dropped(connection: InterruptibleClient) -> str:
 class _OneLineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         cause = record.exc_info[1] if record.exc_info else None
+        if isinstance(cause, asyncio.InvalidStateError):
+            return  # a PONG for a flush that was given up, because of an error that is reported
         say(f"{record.getMessage()}{f': {cause}' if cause else ''}")
 
 
 def _route_log() -> None:
-    """nats-py logs some errors, with a traceback: show them as one line."""
+    """nats-py logs some errors, with a traceback: show them as one line.
+
+    asyncio warns that a nats-py connection over TLS closes when the server does: so it should.
+    """
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     logger = logging.getLogger("nats")
     logger.propagate = False
     logger.handlers = [_OneLineHandler(logging.WARNING)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from headrace.cli.streams import open_standard_streams
+from headrace.cli.standard_streams import open_standard_streams
 from headrace.config.flags import PROGRAM, CommandLine, FlagError, parse_command_line, usage, version_line
 from headrace.config.load import check_configuration, load_options
 from headrace.config.options import Options, check_options
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
         print(usage())
         return 0  # as nats-server does
     except HeadraceError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {error.explained}", file=sys.stderr)
         return 1
     return 0
 

@@ -7,6 +7,10 @@ import os
 import re
 import sys
 
+import click
+
+from headrace.errors import UsageError
+
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -31,6 +35,20 @@ def one_line(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 message`, `2 messages`, `12,000 messages`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def confirm(question: str, *, force: bool) -> None:
+    """Ask before something that cannot be undone; `force` means yes.
+
+    Raises UsageError if there is nobody to ask, and click.Abort (exit code 130) if the answer is no.
+    """
+    if force:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{question} There is nobody to ask: stdin is not a terminal", hint="say yes with --force"
+        )
+    click.confirm(f"headrace: {one_line(question)}", abort=True, err=True)
 
 
 def give_up_stdout() -> None:

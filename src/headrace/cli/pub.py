@@ -6,14 +6,13 @@ import click
 
 from headrace.cli.arguments import (
     Seconds,
-    Target,
-    connection_options,
     message_options,
     parse_headers,
     read_data,
     subject_to_publish,
 )
 from headrace.cli.output import plural, say
+from headrace.cli.target import Target, connection_options
 
 
 @click.command(

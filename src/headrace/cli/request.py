@@ -9,8 +9,6 @@ import click
 
 from headrace.cli.arguments import (
     Seconds,
-    Target,
-    connection_options,
     message_options,
     output_options,
     parse_headers,
@@ -18,6 +16,7 @@ from headrace.cli.arguments import (
     subject_to_publish,
 )
 from headrace.cli.messages import Format, choose_format
+from headrace.cli.target import Target, connection_options
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:

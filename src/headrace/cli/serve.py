@@ -13,11 +13,13 @@ from headrace.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.config.options import Options
+    from headrace.config.tls.settings import TlsSettings
     from headrace.logs import LogSettings
     from headrace.server import Server
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 4222
+DEFAULT_MONITOR_PORT = 8222
 ANY_FREE_PORT = -1
 HIGHEST_PORT = 65535
 PORT = click.IntRange(ANY_FREE_PORT, HIGHEST_PORT)
@@ -28,7 +30,7 @@ DEFAULT_STORE = "headrace-data"
     epilog="""\b
 Examples:
   headrace serve                                 on 127.0.0.1:4222, for this machine only
-  headrace serve -p -1 -m 8222                   on any free port, with monitoring over HTTP
+  headrace serve -p -1 -m -1                     on any free ports
   headrace serve --store /var/lib/headrace       with streams in a directory of their own
   HEADRACE_TOKEN=secret headrace serve --host 0.0.0.0
 """
@@ -38,7 +40,15 @@ Examples:
     "--port", "-p", type=PORT, metavar="PORT", help="Port for clients; -1: any free port. [default: 4222]"
 )
 @click.option(
-    "--monitor-port", "-m", type=PORT, metavar="PORT", help="Port for HTTP monitoring; -1: any free port."
+    "--monitor-port",
+    "-m",
+    type=PORT,
+    metavar="PORT",
+    help="Port for monitoring and the console over HTTP; -1: any free port, 0: none. "
+    "[default: 8222, for this machine only]",
+)
+@click.option(
+    "--http-in", type=PORT, metavar="PORT", help="Port that takes messages over HTTP; -1: any free port."
 )
 @click.option(
     "--config", "-c", metavar="FILE", help="Configuration file, as for nats-server; options override it."
@@ -67,7 +77,13 @@ Examples:
     metavar="DIR",
     help=f"Directory for streams. [default: {DEFAULT_STORE}; env HEADRACE_STORE]",
 )
+@click.option("--no-console", is_flag=True, help="Run without the web console.")
 @click.option("--no-streams", is_flag=True, help="Run without streams (JetStream), and write no files.")
+@click.option(
+    "--tls-self-signed",
+    metavar="DIR",
+    help="TLS with a self-signed certificate, created in this directory unless it exists; for trying it out.",
+)
 @click.option("--log-file", metavar="FILE", help="Write the log to this file.")
 @click.option("--verbose", "-v", is_flag=True, help="Log everything that happens, for debugging.")
 @click.option("--trace", is_flag=True, help="Also log the protocol: every message with its content.")
@@ -75,12 +91,15 @@ def serve(
     host: str | None,
     port: int | None,
     monitor_port: int | None,
+    http_in: int | None,
     config: str | None,
     user: str | None,
     password: str | None,
     token: str | None,
     store: str | None,
+    no_console: bool,
     no_streams: bool,
+    tls_self_signed: str | None,
     log_file: str | None,
     verbose: bool,
     trace: bool,
@@ -107,14 +126,40 @@ def serve(
         "debug": verbose or None,
         "trace": trace or None,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
-    return run(changes, config or "")
+    from headrace.config.console import ConsoleOptions
+
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    authority = ""
+    if no_console:
+        changes["console"] = ConsoleOptions(enabled=False)
+    if tls_self_signed is not None:
+        changes["tls"], authority = self_signed(tls_self_signed, host)
+    return run(changes, config or "", authority, http_in)
 
 
-def run(changes: dict[str, Any], config_path: str) -> int:
-    """Serve until stopped. Raises HeadraceError if options are wrong."""
+def self_signed(directory: str, host: str | None) -> tuple[TlsSettings, str]:
+    """New or existing certificates, and the file that clients need. Raises UsageError."""
+    from headrace.broker.listener import WILDCARD_HOSTS
+    from headrace.config.tls.context import with_files
+    from headrace.config.tls.settings import CertificateFiles, TlsSettings
+    from headrace.keys.self_signed import own_hosts, prepare_self_signed
+
+    hosts = own_hosts() if host is None or host in WILDCARD_HOSTS else (*own_hosts(), host)
+    files = prepare_self_signed(directory, hosts)
+    if files.made:
+        say(f"made {' and '.join(files.made)} in {directory}")
+    settings = TlsSettings(certificates=(CertificateFiles(files.certificate, files.key),))
+    return with_files(settings), files.ca
+
+
+def run(
+    changes: dict[str, Any], config_path: str, authority: str = "", http_in_port: int | None = None
+) -> int:
+    """Serve until stopped; print which CA clients need. Raises HeadraceError if options are wrong."""
+    import msgspec
+
     from headrace.config.flags import CommandLine
-    from headrace.config.load import load_options
+    from headrace.config.load import Loaded, load_options
     from headrace.config.options import Options, check_options
     from headrace.runner import run_server
     from headrace.server import log_settings
@@ -122,21 +167,25 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     command = CommandLine("serve", config_path, changes=changes)
     base = Options(host=LOOPBACK, jetstream=True, store_dir=DEFAULT_STORE)
 
-    def read_options() -> Options:
-        options = load_options(command, base).options
+    def load() -> Loaded:
+        loaded = load_options(command, base)
+        options = loaded.options if "http_port" in changes else with_monitor(loaded.options)
+        if http_in_port is not None:  # the rest of the block stays
+            http_in = msgspec.structs.replace(options.http_in, port=http_in_port)
+            options = msgspec.structs.replace(options, http_in=http_in)
         check_options(options)
-        return options
+        return msgspec.structs.replace(loaded, options=options)
 
-    loaded = load_options(command, base)
-    check_options(loaded.options)
-    check_ports(loaded.options)
+    loaded = load()
+    options = loaded.options
+    check_ports(options)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    logger = make_friendly_logger(log_settings(loaded.options), has_file=bool(config_path))
-    front = Front()
+    logger = make_friendly_logger(log_settings(options), has_file=bool(config_path))
+    front = Front(authority)
     try:
         code = run_server(
-            loaded.options, logger, reread=read_options if config_path else None, on_ready=front.open
+            options, logger, reread=(lambda: load().options) if config_path else None, on_ready=front.open
         )
     finally:
         logger.close()
@@ -144,9 +193,21 @@ def run(changes: dict[str, Any], config_path: str) -> int:
     return code
 
 
+def with_monitor(options: Options) -> Options:
+    """Monitoring and the console are on by default, for this machine only."""
+    import msgspec
+
+    if options.monitor_port:
+        return options
+    return msgspec.structs.replace(
+        options, http_host=LOOPBACK, http_port=DEFAULT_MONITOR_PORT, http_port_is_optional=True
+    )
+
+
 def check_ports(options: Options) -> None:
     """A configuration file may hold any number. Raises UsageError."""
-    for name, port in (("port", options.port), ("http_port", options.http_port)):
+    ports = ("port", options.port), ("http_port", options.http_port), ("http_in port", options.http_in.port)
+    for name, port in ports:
         if not ANY_FREE_PORT <= port <= HIGHEST_PORT:
             raise UsageError(
                 f"{name} {port} is not a valid port", hint=f"use 1 to {HIGHEST_PORT}, or -1 for any free port"
@@ -172,7 +233,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-# Log lines with nothing that is not on the screen already. All others are shown.
+# Log lines that repeat what is on the screen. All others are shown.
 KNOWN_LINES = (
     "Starting nats-server",
     "  Version:",
@@ -192,7 +253,11 @@ KNOWN_LINES = (
     "Initiating JetStream Shutdown",
     "JetStream Shutdown",
     "Listening for client connections",
+    "TLS required for client connections",
+    "TLS available for client connections",
     "Starting http monitor",
+    "Starting https monitor",
+    "Listening for messages over HTTP",
     "Server is ready",
     'Trapped "interrupt" signal',
     'Trapped "terminated" signal',
@@ -229,12 +294,13 @@ def make_friendly_logger(settings: LogSettings, *, has_file: bool) -> Any:
 class Front:
     """Messages to the user on stdout: the address at the start, the counts at the end."""
 
+    authority: str = ""
     server: Server | None = None
 
     def open(self, server: Server) -> None:
         self.server = server
         warn_if_open(server.options)
-        self._tell(greeting(server))
+        self._tell(greeting(server, self.authority))
 
     def close(self) -> None:
         if self.server is None:
@@ -250,24 +316,43 @@ class Front:
             click.echo(text)
 
 
-def greeting(server: Server) -> str:
+def greeting(server: Server, authority: str = "") -> str:
     from headrace import __version__
 
     options = server.options
-    lines = [f"Headrace {__version__} is listening on nats://{server.address}"]
+    scheme = "tls" if options.tls_required else "nats"
+    lines = [f"Headrace {__version__} is listening on {scheme}://{server.address}"]
     if options.jetstream:
         lines.append(f"Streams are stored in {options.store_dir}")
     if server.monitor:
-        lines.append(f"Monitoring: http://{server.monitor.address}/varz")
-    where = "" if reachable(server) == f"{LOOPBACK}:{DEFAULT_PORT}" else f" -s nats://{reachable(server)}"
+        base = f"{server.monitor.scheme}://{server.monitor.address}{options.http_base_path.rstrip('/')}"
+        if not server.monitor.console.why_off:
+            lines.append(f"Console: {base}/console")
+        lines.append(f"Monitoring: {base}/varz")
+    if server.http_in:
+        lines.append(f"Messages over HTTP: POST {server.http_in.url}SUBJECT")
+    is_default = reachable(server) == f"{LOOPBACK}:{DEFAULT_PORT}" and scheme == "nats"
+    where = "" if is_default else f" -s {scheme}://{reachable(server)}"
+    if authority:
+        where += f" --tls-ca {authority}"
     lines += [
         "",
         "Try it in two other terminals:",
         f"  headrace sub{where} 'greet.*'",
         f"  headrace pub{where} greet.anna 'Hello, Anna'",
     ]
+    if authority:
+        lines += [
+            "In Python, with nats-py:",
+            f'  tls = ssl.create_default_context(cafile="{authority}")',
+            f'  await nats.connect("tls://{reachable(server)}", tls=tls)',
+        ]
+    elif options.tls_required:
+        lines.append("They need the CA of the certificate, unless this machine trusts it: set NATS_CA there.")
     if options.token:
         lines.append("They need the token: set NATS_TOKEN there.")
+    elif options.trust.is_operator_mode:
+        lines.append("They need credentials: set NATS_CREDS to the .creds file of a user there.")
     elif options.auth_required:
         lines.append("They need to log in: set NATS_USER and NATS_PASSWORD there.")
     return "\n".join([*lines, "", "Ctrl-C stops the server."])

@@ -6,13 +6,12 @@ import click
 
 from headrace.cli.arguments import (
     Seconds,
-    Target,
-    connection_options,
     output_options,
     queue_group,
     subject_to_subscribe,
 )
 from headrace.cli.messages import choose_format
+from headrace.cli.target import Target, connection_options
 
 
 @click.command(

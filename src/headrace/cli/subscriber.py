@@ -10,10 +10,10 @@ import sys
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from headrace.cli.arguments import Target
 from headrace.cli.messages import Format
 from headrace.cli.nats_connection import Interrupted, connect, describe_dropped
 from headrace.cli.output import give_up_stdout, plural, say
+from headrace.cli.target import Target
 
 
 class Printer:

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headrace.cli.arguments import name_of_stream, queue_group, subject_to_publish
-from headrace.cli.bench_compare import compare
-from headrace.cli.bench_report import report
+from headrace.cli.bench.compare import compare
+from headrace.cli.bench.report import report
+from headrace.cli.default_group import DefaultGroup, NamelessCommand
+from headrace.cli.target import identity_options
 from headrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from headrace.client.credentials import Credentials
+    from headrace.client.tls import Tls
 
 WORKLOADS = ("pubsub", "request", "latency", "subjects", "connections", "stream-publish", "stream-consume")
 PRESETS = ("rnats-1x10", "rnats-10x10", "beaver-100", "beaver-1000")
@@ -35,23 +41,7 @@ class Number(click.IntRange):
         return super().convert(value, param, ctx)
 
 
-class BenchGroup(click.Group):
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
-
-
-class NamelessCommand(click.Command):
-    """Shown as its group: `headrace bench`, not `headrace bench run`."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if parent is not None:
-            info_name, parent = parent.info_name, parent.parent
-        return super().make_context(info_name, args, parent, **extra)
-
-
-@click.group(cls=BenchGroup, short_help="Measure any NATS server.")
+@click.group(cls=DefaultGroup, short_help="Measure any NATS server.")
 def bench() -> None:
     """Measure any NATS server."""
 
@@ -184,6 +174,7 @@ Examples:
 @click.option("--csv-file", metavar="FILE", help="Also write a line per client to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as JSON.")
 @click.option("--save", metavar="DIR", help="Also save the run as Parquet in this directory.")
+@identity_options
 def run(
     workload: str,
     urls: str | None,
@@ -194,6 +185,8 @@ def run(
     csv_file: str | None,
     as_json: bool,
     save: str | None,
+    identity: Credentials,
+    tls: Tls | None,
     **flags: Any,
 ) -> int:
     """Measure any NATS server with one WORKLOAD."""
@@ -209,7 +202,7 @@ def run(
     try:
         given = {name: value for name, value in flags.items() if value is not None}
         job = make_job(workload, given, preset or "")
-        server = server_to_measure(urls, start, pid, server_config)
+        server = server_to_measure(urls, start, pid, server_config, identity, tls)
     except UsageError as error:
         raise click.UsageError(str(error)) from None
     if csv_file:
@@ -228,7 +221,12 @@ def run(
 
 
 def server_to_measure(
-    urls: str | None, start: str | None, pid: int | None, config_file: str | None = None
+    urls: str | None,
+    start: str | None,
+    pid: int | None,
+    config_file: str | None,
+    identity: Credentials,
+    tls: Tls | None,
 ) -> Any:
     """Raises UsageError for wrong options, BenchError if no server answers."""
     from headrace.bench.runs import first_that_answers
@@ -239,8 +237,12 @@ def server_to_measure(
         raise UsageError("--server-config needs --start")
     if pid is not None and start is None and not Path(f"/proc/{pid}").is_dir():
         raise UsageError(f"process {pid} does not exist")
+    given = identity if identity.creds or identity.nkey else None
     if start is None:
-        return first_that_answers(parse_servers(urls or DEFAULT_URL), pid)
+        addresses = [
+            address._replace(identity=given, tls=tls) for address in parse_servers(urls or DEFAULT_URL)
+        ]
+        return first_that_answers(addresses, pid)
     source = click.get_current_context().get_parameter_source("urls")
     if urls is not None and source is click.core.ParameterSource.COMMANDLINE:
         raise UsageError("use either --urls or --start, not both")
@@ -250,7 +252,7 @@ def server_to_measure(
         raise UsageError("--start takes headrace, nats-server or a path; for a running server use --urls")
     if config_file is not None and not Path(config_file).is_file():
         raise UsageError(f"file {config_file} does not exist")
-    server = find_server(start)
+    server = replace(find_server(start), identity=given, tls=tls)
     if config_file is None:
         return server
     # With another configuration it counts as another server, so its name is in every report.

@@ -26,7 +26,7 @@ Examples:
     "--rounds",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Runs of every row against every server. [default: 3, full and streams: 5, long: 1]",
+    help="Runs of every row against every server. [default: 3; full and streams: 5; long: 1]",
 )
 @click.option("--rows", metavar="KEY,...", help="Only these rows.")
 @click.option("--json", "json_file", metavar="FILE", help="Also write every round to this file.")
