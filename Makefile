@@ -19,14 +19,17 @@ COMPILED_FLOOR := 89
 # The tests of what is compiled.
 COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py) \
 	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py)
-# Two tests at a time, all of one file one after another: most of their time they wait for servers. The order is
-# that of tests/conftest.py, and not by the number of tests in a file: those with few take longest.
-TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder
+# Three tests at a time even on two cores, because half of their time they wait; all of one file one after another.
+# The order is that of tests/conftest.py, and not by the number of tests in a file: those with few take longest.
+TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where it is set, as in many containers, each of the thousand servers and commands that the tests start compiles the
+# whole package again, and each worker all tests: a third of a start.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long test-debug test-sanitized test-pythons test-newest-python test-sparks coverage fuzz soak lint format bench bench-long clean
+.PHONY: help demo test test-long test-debug test-sanitized test-pythons test-newest-python test-sparks coverage fuzz soak lint format bench bench-long dist clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 20
@@ -121,6 +124,10 @@ bench: $(READY)  ## headrace compared with nats-server, alternating rounds, as r
 
 bench-long: $(READY)  ## the same with ten million stored messages (minutes)
 	$(BIN)/python -m benchmarks --long
+
+dist: $(READY)  ## sdist and wheel of this Python in dist/; for the wheels of all: cibuildwheel, see docs/deploy.md
+	@rm -rf dist
+	$(BIN)/python -m build --outdir dist .
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) build dist src/*.egg-info $(shell find src/headrace -name "*.so")

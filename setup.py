@@ -13,6 +13,7 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 CORES = os.cpu_count() or 1
 SOURCES = sorted(Path("src/headrace").rglob("*.pyx"))
@@ -91,12 +92,24 @@ extensions = [
     for number, source in enumerate(SOURCES)
 ]
 
+
+class BuildEngine(build_ext):
+    """Has Cython translate the sources when they are compiled; a source distribution needs no C."""
+
+    def run(self):
+        translated = cythonize(
+            self.extensions,
+            compiler_directives=directives,
+            build_dir=f"{build.directory}/cython",
+            nthreads=CORES,
+        )
+        for extension, made in zip(self.extensions, translated, strict=True):
+            extension.sources, extension.depends = made.sources, made.depends
+        super().run()
+
+
 setup(
-    ext_modules=cythonize(
-        extensions,
-        compiler_directives=directives,
-        build_dir=f"{build.directory}/cython",
-        nthreads=CORES,
-    ),
+    ext_modules=extensions,
+    cmdclass={"build_ext": BuildEngine},
     options={"build": {"build_base": build.directory}, "build_ext": {"parallel": CORES}},
 )

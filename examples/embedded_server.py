@@ -1,36 +1,24 @@
-"""A server inside a program, in the program's own event loop.
+"""A server inside a program, for tests, or to ship a program together with its broker.
 
-For tests, or to ship a program together with its broker:
-
-    python examples/embedded_server.py
+python examples/embedded_server.py
 """
 
 import asyncio
 
 import nats
 
-from headrace.config.options import Options
-from headrace.logs import Logger, LogSettings
-from headrace.server import Server
+from headrace import Server
 
 
 async def main() -> None:
-    logger = Logger(LogSettings())
-    # Port -1 is any free one; no_sigs leaves Ctrl-C to the program.
-    server = Server(Options(host="127.0.0.1", port=-1, no_sigs=True), logger)
-    await server.start()
-    print("listening on", server.address)
-
-    client = await nats.connect(f"nats://{server.address}")
-    subscription = await client.subscribe("greet.*")
-    await client.publish("greet.anna", b"Hello from inside")
-    message = await subscription.next_msg(timeout=5)
-    print(f"{message.subject}: {message.data.decode()}")
-    await client.close()
-
-    server.stop()
-    await server.serve()  # returns when everything is closed
-    logger.close()
+    async with Server() as server:  # on a free port, with streams in a temporary directory
+        print("listening on", server.url)
+        client = await nats.connect(server.url)
+        subscription = await client.subscribe("greet.*")
+        await client.publish("greet.anna", b"Hello from inside")
+        message = await subscription.next_msg(timeout=5)
+        print(f"{message.subject}: {message.data.decode()}")
+        await client.close()
 
 
 asyncio.run(main())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -34,11 +36,35 @@ class Page(HTMLParser):
         self.text += data + "\n"
 
 
-def browse(page: Path, profile: Path) -> tuple[Page, str, list[str]]:
-    """Open a page in Chromium: the document as it is then, what the console said, what was requested."""
+def find_browser() -> str:
+    """The command. Skips the test if there is none."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no Chromium on the path (chromium, chromium-browser or google-chrome)")
+    return browser
+
+
+@contextmanager
+def open_page(address: str, profile: Path) -> Iterator[None]:
+    """A page that stays open, and shows what it does by what it sends."""
+    command = [
+        *(find_browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--disable-background-networking", "--ignore-certificate-errors", "--remote-debugging-port=0"),
+        *(f"--user-data-dir={profile}", address),
+    ]
+    log = profile / "browser.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def browse(page: Path, profile: Path) -> tuple[Page, str, list[str]]:
+    """Open a page in Chromium: the document as it is then, what the console said, what was requested."""
+    browser = find_browser()
     log = profile / "net.json"
     command = [
         *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"),

@@ -20,12 +20,41 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
 
-SPARK = ("tests/spark/", "tests/bench/test_report.py")
+SPARK = ("tests/spark/", "tests/bench/report/test_figures.py", "tests/bench/report/test_page.py")
 """What uses the one Spark session of its process."""
-
-# A busy machine is not a failure: no example may be refused for the time that it takes.
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy machine")
+TABLES = (
+    "tests/spark/table/",
+    "tests/spark/payload/",
+    "tests/spark/test_compaction.py",
+    "tests/spark/test_live.py",
+    "tests/spark/test_table",
+)
+"""The half of it that runs in another process than the rest."""
+OWN_SPARK = (
+    "tests/demo/test_demo.py",
+    "tests/spark/test_exactly_once.py",
+    "tests/spark/test_commands.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_submit.py",
+    "tests/spark/test_command_checks.py",
+    "tests/spark/test_class_archive.py",
+    "tests/bench/report/test_command.py",
+)
+"""What starts processes with a Spark of their own, and needs none of ours."""
+LONGEST = (
+    "tests/demo/test_demo.py",
+    "tests/interop/test_sessions.py",
+    "tests/spark/test_exactly_once.py",
+    "tests/soak/",
+    "tests/cli/test_bench.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_commands.py",
+    "tests/test_packaging.py",
+    "tests/bench/report/test_command.py",
+    "tests/cli/test_errors.py",
+    "tests/fuzz/",
+)
+"""The files that take more than 20 seconds: those that keep a core busy between those that wait."""
 
 # However busy the machine is, and however slow the sanitizers make the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,26 +62,39 @@ settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests come first: otherwise one of two processes has nothing to do at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith((*SPARK, "tests/demo/")))
+    """The longest files come first: otherwise one process has to wait for another at the end."""
+    items.sort(key=lambda item: _turn(item.nodeid))
     for item in items:
         timeout = item.get_closest_marker("timeout")
         if timeout is not None and sanitizers.PATIENCE > 1:
             item.add_marker(pytest.mark.timeout(timeout.args[0] * sanitizers.PATIENCE), append=False)
 
 
+def _turn(nodeid: str) -> int:
+    if _uses_our_spark(nodeid):
+        return 0
+    places = [place for place, start in enumerate(LONGEST, 1) if nodeid.startswith(start)]
+    return places[0] if places else len(LONGEST) + 1
+
+
+def _uses_our_spark(nodeid: str) -> bool:
+    return nodeid.startswith(SPARK) and not nodeid.startswith(OWN_SPARK)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """With `--dist loadfile`, all that needs Spark counts as one file: a second Java would be work."""
+    """With `--dist loadfile`, all that needs Spark counts as two files: a Java for each would be work."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneSpark(LoadFileScheduling):
+    class FewSparks(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+            if not _uses_our_spark(nodeid):
+                return super()._split_scope(nodeid)
+            return "tables" if nodeid.startswith(TABLES) else "spark"
 
-    return OneSpark(config, log)
+    return FewSparks(config, log)
 
 
 @pytest.fixture(autouse=sanitizers.ARE_AT_WORK)

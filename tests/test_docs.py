@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from headrace.bench.suites import SUITES
 from headrace.cli.command import headrace
 from tests.cli.commands import SECONDS, environment
 from tests.servers import running_server
@@ -35,6 +36,8 @@ def all_commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, cl
 
 
 COMMANDS = list(all_commands(headrace))
+SHARED = ("## Connecting", "## Checks for monitoring systems")
+"""Sections of docs/commands*.md about options that many commands have."""
 
 
 def section(text: str, heading: str) -> str:
@@ -45,15 +48,29 @@ def section(text: str, heading: str) -> str:
     return re.split(rf"^{level} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
+# docs/commands.md has the fields of a configuration once, for the commands that create, change and copy.
+SHARED += ("## The configuration of a stream", "## The configuration of a consumer")
+
+
 def options_of(command: click.Command) -> Iterator[click.Option]:
     for parameter in command.get_params(click.Context(command)):
         if isinstance(parameter, click.Option):
             yield parameter
 
 
+def pages_of(name: str) -> tuple[str, str]:
+    """The section of a command, and what its page says about the options of several commands."""
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text()
+        if f"\n## headrace {name}\n" in text:
+            shared = [heading for heading in SHARED if f"\n{heading}\n" in text]
+            return section(text, f"## headrace {name}"), "".join(section(text, title) for title in shared)
+    raise AssertionError(f"no page has a section about headrace {name}")
+
+
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 def test_every_option_is_documented(name: str, command: click.Command) -> None:
-    documented = section((ROOT / "docs" / "cli.md").read_text(), f"## headrace {name}")
+    documented = "".join(pages_of(name))
     names = {option for parameter in options_of(command) for option in parameter.opts} | {"-h", "--help"}
     variables = {parameter.envvar for parameter in options_of(command) if isinstance(parameter.envvar, str)}
     assert [name for name in sorted(names | variables) if f"`{name}`" not in documented] == []
@@ -61,8 +78,11 @@ def test_every_option_is_documented(name: str, command: click.Command) -> None:
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 def test_only_options_that_exist_are_documented(name: str, command: click.Command) -> None:
-    documented = section((ROOT / "docs" / "cli.md").read_text(), f"## headrace {name}")
-    names = {option for parameter in options_of(command) for option in parameter.opts} | {"-h", "--help"}
+    documented, _ = pages_of(name)
+    options = [
+        option for parameter in options_of(command) for option in parameter.opts + parameter.secondary_opts
+    ]
+    names = {*options, "-h", "--help"}
     mentioned = set(re.findall(r"`(--?[a-zA-Z][\w-]*)`", documented))
     assert mentioned <= names
 
@@ -70,6 +90,14 @@ def test_only_options_that_exist_are_documented(name: str, command: click.Comman
 def test_the_options_of_the_command_itself_are_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     assert all(f"`{name}`" in text for option in options_of(headrace) for name in option.opts)
+
+
+def test_every_row_of_the_benchmark_is_documented() -> None:
+    documented = section((ROOT / "docs" / "cli.md").read_text(), "## headrace bench compare")
+    rows = {row.key for suite in SUITES.values() for row in suite}
+    (listed,) = re.findall(r"^\| `--rows` KEY,... \| (.+) \|$", documented, flags=re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", listed)) == rows
+    assert all(f"`{suite}`" in documented for suite in SUITES)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -95,7 +123,9 @@ def test_paths_in_the_architecture_exist() -> None:
         assert any(place.exists() for place in places), path
 
 
-@pytest.mark.parametrize("flow", ["one message", "one message of a stream", "one Spark micro-batch"])
+@pytest.mark.parametrize(
+    "flow", ["one connection", "one message", "one message of a stream", "one Spark micro-batch"]
+)
 def test_a_flow_visits_no_file_twice(flow: str) -> None:
     steps = section((ROOT / "ARCHITECTURE.md").read_text(), f"## Flow: {flow}")
     visited = re.findall(r"^\d+\. `(\S+)`:", steps, flags=re.MULTILINE)
@@ -163,6 +193,10 @@ def split_session(block: str) -> list[tuple[str, str]]:
 
 
 def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
+    follow_the_quick_start(tmp_path, sys.executable)
+
+
+def follow_the_quick_start(tmp_path: Path, python: str) -> None:
     """Word for word, but for the port: 4222 may be in use on the machine that runs the tests."""
     url = ""
     expected: list[tuple[Terminal, str]] = []
@@ -179,12 +213,12 @@ def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
             if language == "python":
                 script = block.replace("nats.connect()", f"nats.connect({url!r})")
                 assert script != block
-                start([sys.executable, "-c", script], {}).wait_for("ready")
+                start([python, "-c", script], {}).wait_for("ready")
                 continue
             for line, shown in split_session(block):
                 program, name, *arguments = shlex.split(line)
                 assert program == "headrace"
-                command = [sys.executable, "-m", "headrace", name, *arguments]
+                command = [python, "-m", "headrace", name, *arguments]
                 ran.append(name)
                 if name == "serve":
                     terminal = start([*command, "-p", "-1"], {})
@@ -208,6 +242,7 @@ def test_the_quick_start_shows_what_happens(tmp_path: Path) -> None:
                 terminal.wait_for(shown.splitlines()[-2])
             terminal.end()
             screen = terminal.screen.replace(f" -s {url}", "").replace(url.rpartition(":")[2], "4222")
+            screen = re.sub(r"http://127\.0\.0\.1:\d+/", "http://127.0.0.1:8222/", screen)  # or another
             assert screen == shown
     assert ran == ["serve", "sub", "pub", "pub", "request"]
 

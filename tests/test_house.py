@@ -1,4 +1,4 @@
-"""The size of things: how many files a folder of src/ has, and how long files and functions are."""
+"""The size of things: how many files a folder of src/ has, how long files (tests too) and functions are."""
 
 from __future__ import annotations
 
@@ -75,6 +75,14 @@ def test_no_folder_has_too_many_files() -> None:
 def test_no_file_is_too_long() -> None:
     long = {name_of(path) for path in SOURCES if len(path.read_text().splitlines()) > MAX_FILE_LINES}
     assert long == set(), "split them: a long file usually has a second responsibility"
+
+
+def test_no_test_file_is_too_long() -> None:
+    tests = Path(__file__).parent
+    lengths = {
+        str(path.relative_to(tests)): len(path.read_text().splitlines()) for path in tests.rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
 def test_no_function_is_too_long() -> None:

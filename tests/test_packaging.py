@@ -12,15 +12,19 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.test_docs import follow_the_quick_start
+
 ROOT = Path(__file__).parents[1]
 BUILD_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 INSTALL_SECONDS = 900
+PAGE = ROOT / "src" / "headrace" / "monitor" / "console" / "page"
 
 
 def run(*command: str | Path, **options: object) -> str:
@@ -73,6 +77,13 @@ def test_the_source_distribution_holds_every_source(sdist: Path) -> None:
     assert sorted(set(sources) - set(names)) == []
 
 
+def test_the_source_distribution_holds_what_the_readme_links_to(sdist: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "README.md").read_text())
+    names = set(names_in_sdist(sdist))
+    assert len(links) > 10
+    assert sorted({link for link in links if link.rstrip("/") not in names}) == []
+
+
 def test_the_source_distribution_holds_nothing_that_was_built(sdist: Path) -> None:
     built = re.compile(r"(^|/)(tests|build)/|\.(so|c|pyc)$")
     assert [name for name in names_in_sdist(sdist) if built.search(name)] == []
@@ -91,20 +102,25 @@ def test_a_package_without_its_compiled_sources_is_not_built(sdist: Path, tmp_pa
     assert done.stderr.splitlines()[-1].startswith("headrace cannot be built: its compiled sources")
 
 
-def run_a_server(environment: Path) -> None:
-    """A server and a message to a subscriber, with nothing but what is in the environment."""
+def run_a_server(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server in a program, then the README's quick start, with nothing but what is in the environment."""
     binaries = environment / "bin"
     variables = {"PATH": str(binaries), "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
     assert run(binaries / "headrace", "--version", env=variables).startswith("headrace")
     printed = run(binaries / "python", ROOT / "examples" / "embedded_server.py", env=variables)
     assert "greet.anna: Hello from inside" in printed
+    monkeypatch.setenv("PATH", str(binaries))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    place = tmp_path / "quick-start"
+    place.mkdir()
+    follow_the_quick_start(place, str(binaries / "python"))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(INSTALL_SECONDS)
 @pytest.mark.parametrize("kind", ["sdist", "wheel"])
 def test_an_empty_environment_runs_a_server(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=True)
@@ -113,7 +129,7 @@ def test_an_empty_environment_runs_a_server(
         variables["PATH"] = str(environment / "bin")  # no compiler there
     package = request.getfixturevalue(kind)
     run(environment / "bin" / "python", "-m", "pip", "install", "-q", package, env=variables, cwd=tmp_path)
-    run_a_server(environment)
+    run_a_server(environment, tmp_path, monkeypatch)
 
 
 @pytest.mark.long
@@ -122,5 +138,15 @@ def test_the_wheel_holds_the_engine_and_no_sources_of_it(wheel: Path) -> None:
     assert "py3-none-any" not in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+    page = {path.relative_to(ROOT / "src").as_posix() for path in PAGE.rglob("*.*")}
+    assert page <= set(names)
     assert sum(name.endswith(".so") for name in names) == len(list((ROOT / "src").rglob("*.pyx")))
     assert [name for name in names if re.search(r"\.(pyx|pxd|c)$|(^|/)tests/", name)] == []
+
+
+def test_wheels_are_made_for_every_python_that_is_announced() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    announced = re.findall(r"Python :: (3\.\d+)", "\n".join(project["project"]["classifiers"]))
+    built = re.findall(r"cp(3)(\d+)-", project["tool"]["cibuildwheel"]["build"])
+    assert [f"{major}.{minor}" for major, minor in built] == announced
+    assert project["tool"]["cibuildwheel"]["linux"]["archs"] == ["x86_64", "aarch64"]

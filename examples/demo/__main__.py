@@ -69,12 +69,13 @@ def _show(screen: Screen, table: Table) -> None:
 
 def _try_next(screen: Screen, settings: job.Settings) -> None:
     command = screen.short(Path(sys.executable).parent / "headrace")
-    revenue = screen.short(settings.tables / "revenue")
+    tables = screen.short(settings.tables)
     screen.say(
         "Try next:\n"
         f"  {command} serve --store {screen.short(settings.streams)}     and in another terminal\n"
         f'  {command} sql "SELECT string(data) FROM ALERTS ORDER BY seq DESC LIMIT 5"\n'
-        f"  {command} sql 'SELECT country, round(sum(revenue)) FROM parquet.`{revenue}` GROUP BY country'\n"
+        f"  {command} sql --tables {tables} 'SELECT country, sum(revenue) FROM revenue GROUP BY country'\n"
+        f"  {command} sql --tables {tables} 'DESCRIBE HISTORY orders'\n"
         "  examples/shop/shop.yml: the pipeline. docs/spark.md: what else it can do."
     )
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from examples.demo.feed import Feed
+from examples.demo.live import LiveQuery
 from examples.demo.orders import WINDOW_SECONDS, Expected, Plan, Window, expected
 from examples.demo.processes import Failure, PipelineProcess, copy_shop
 from examples.demo.reconcile import Check, reconcile, revenue_in
 from examples.demo.screen import Screen
-from examples.demo.watch import LandedFile, Sample, Watch
-from headrace.cli.embedded import embedded_server
+from examples.demo.watch import Batch, Sample, Watch
+from headrace.cli.embedded import embedded_server, watched_server
 from headrace.client import Client
 
 LOOK_SECONDS = 0.25
@@ -64,15 +65,16 @@ class Outcome:
 
     plan: Plan
     samples: list[Sample] = field(default_factory=list)
-    files: list[LandedFile] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    """Of the table of orders."""
     killed: float = math.nan
     back: float = math.nan
-    """When the restarted pipeline had its first file in the table."""
+    """When the restarted pipeline had committed its first batch to the table."""
     published_seconds: float = math.nan
     checks: list[Check] = field(default_factory=list)
     revenue: list[tuple[Window, int, int]] = field(default_factory=list)
     """Window, orders and cents, as the table has them."""
-    expected: Expected = field(default_factory=lambda: Expected([], [], {}, 0))
+    expected: Expected = field(default_factory=lambda: Expected([], [], [], [], {}, 0))
 
     def second(self, moment: float) -> float:
         """Of the run: since the first order was due."""
@@ -83,7 +85,8 @@ def run(settings: Settings, screen: Screen) -> Outcome:
     """Raises Failure if something does not run; differences are in the outcome."""
     _prepare(settings)
     file = copy_shop(settings.shop)
-    with embedded_server(str(settings.streams)) as url, Client.connect(url, name="demo") as client:
+    with watched_server(str(settings.streams)) as (url, console), Client.connect(url, name="demo") as client:
+        screen.say(f"Console: {console}")
         screen.say(f"Server: {url}, streams in {screen.short(settings.streams)}")
         with _Job(settings, screen, file, url, client) as job:
             job.start()
@@ -119,6 +122,7 @@ class _Job:
         self._pipeline = self._start_pipeline()
         self._feed: Feed | None = None
         self._restarted = math.inf
+        self._live: LiveQuery | None = None
 
     def __enter__(self) -> _Job:
         return self
@@ -129,6 +133,8 @@ class _Job:
             self._screen.say("\nStopping ...")
         if self._feed:
             self._feed.stop()
+        if self._live:
+            self._live.stop()
         self._pipeline.stop()
 
     def _start_pipeline(self) -> PipelineProcess:
@@ -158,14 +164,14 @@ class _Job:
         self._screen.head()
 
     def follow(self) -> None:
-        """Until every order is published, and the pipeline was killed and is back."""
+        """Until every order is published, the pipeline was killed and is back, and the live view was seen."""
         for sample in self._samples():
             if math.isnan(self.outcome.killed):
                 if sample.second >= self._settings.kill_second and sample.landed:
                     self._kill(sample)
             elif math.isnan(self.outcome.back):
                 self._look_whether_back(sample)
-            elif self._is_published():
+            elif self._has_seen_live_view() and self._is_published():
                 return
 
     def settle(self) -> None:
@@ -181,8 +187,9 @@ class _Job:
             if now == wanted or time.monotonic() - changed > PATIENCE_SECONDS:
                 break
         self._screen.row(outcome.samples[-1])
-        outcome.files = list(self._watch.orders.seen.values())
+        outcome.batches = self._watch.orders.batches
         assert self._feed
+        assert self._live
         missing = self.plan.count - self._feed.acknowledged
         outcome.checks.append(
             Check(
@@ -194,6 +201,7 @@ class _Job:
                 0,
             )
         )
+        outcome.checks.append(self._live.check())
 
     # -- in the middle ------------------------------------------------------------------------------------
 
@@ -231,7 +239,7 @@ class _Job:
 
     def _look_whether_back(self, sample: Sample) -> None:
         ready = self._pipeline.is_ready()  # raises when it takes too long
-        landed = [file.at for file in self._watch.orders.seen.values() if file.at > self._restarted]
+        landed = [batch.at for batch in self._watch.orders.batches if batch.at > self._restarted]
         if landed:
             self.outcome.back = min(landed)
         elif ready and sample.landed >= self.plan.count:
@@ -243,6 +251,22 @@ class _Job:
             self.outcome.second(self.outcome.back),
             f"It is back, {down:.0f} s after the kill, and catches up.",
         )
+
+    def _has_seen_live_view(self) -> bool:
+        assert self._feed
+        if self._live is None:
+            self._live = LiveQuery(self._settings.tables, self._url, self._feed.acknowledged)
+            return False
+        if not self._live.is_over():
+            return False
+        if not self._live.told:
+            self._live.told = True
+            self._screen.event(
+                self.outcome.second(time.time()),
+                f"The live view has {self._live.found:,} orders; when it was asked, "
+                f"{self._live.acknowledged:,} were acknowledged.",
+            )
+        return True
 
     def _is_published(self) -> bool:
         assert self._feed

@@ -1,8 +1,8 @@
 """How long orders took into the table.
 
-The latency of an order is the time from when it was due to be sent until the Parquet file that holds it was
-in the table, where every reader sees it. From when it was due, not from when it was sent: if feed or server
-stall, that counts. A file that a restarted pipeline wrote again counts from the second time.
+The latency of an order is the time from when it was due to be sent until the commit that holds it was in the
+table's log, where every reader sees it. From when it was due, not from when it was sent: if feed or server
+stall, that counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from examples.demo.orders import Plan
-from examples.demo.watch import LandedFile
+from examples.demo.watch import Batch
 
 PERCENTS = (50.0, 90.0, 99.0)
 
@@ -30,18 +30,14 @@ class Latency:
         return self.due + self.seconds
 
 
-def latencies(plan: Plan, files: Iterable[LandedFile]) -> list[Latency]:
-    """Of all orders whose file was seen. The feed is the only publisher: order n has sequence n + 1.
-
-    What a compacted file holds has landed before, in files of its own; it counts only where those were not
-    seen, and says then that it took longer than it did.
-    """
-    at: list[float | None] = [None] * plan.count
-    for file in sorted(files, key=lambda file: (not file.compacted, file.at)):
-        first, last = max(file.first_seq, 1), min(file.last_seq, plan.count)
-        at[first - 1 : last] = [file.at] * (last - first + 1)
-    dues = (plan.due_ms(number) / 1000 for number in range(plan.count))
-    return [Latency(due, landed - due) for due, landed in zip(dues, at, strict=True) if landed is not None]
+def latencies(plan: Plan, batches: Iterable[Batch]) -> list[Latency]:
+    """Of all orders that landed. The feed is the only publisher: order n has sequence n + 1."""
+    found: list[Latency] = []
+    for batch in batches:
+        for number in range(len(found), min(batch.next - 1, plan.count)):
+            due = plan.due_ms(number) / 1000
+            found.append(Latency(due, batch.at - due))
+    return found
 
 
 def undisturbed(found: Iterable[Latency], killed: float, back: float) -> list[Latency]:

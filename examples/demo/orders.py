@@ -31,6 +31,8 @@ PRICES_CENTS = {
 }
 """What an item costs, and how many of a hundred orders are for it."""
 MOST_PIECES = 3
+MALFORMED_EVERY = 2_000
+"""One of so many orders comes from a program that does not know how to write one."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,31 @@ class Order:
     def subject(self) -> str:
         return f"orders.{self.country}"
 
+    @property
+    def is_malformed(self) -> bool:
+        return is_malformed(self.id)
+
     @cached_property
     def payload(self) -> bytes:
         time = datetime.fromtimestamp(self.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-        return (
+        good = (
             f'{{"id": {self.id}, "country": "{self.country}", "item": "{self.item}", '
             f'"amount": {self.cents / 100:.2f}, "time": "{time}"}}'
         ).encode()
+        if not self.is_malformed:
+            return good
+        mistakes = (
+            good[:-7],  # cut off
+            good.replace(b'"amount": ', b'"amount": "EUR ').replace(b', "time"', b'", "time"'),
+            good.replace(b'"id": %d, ' % self.id, b""),
+            b"\xff\xfe" + good,
+        )
+        return mistakes[self.id // MALFORMED_EVERY % len(mistakes)]
+
+    @property
+    def row(self) -> tuple[int, str, str, int, int]:
+        """As the table of orders has it, with cents and milliseconds."""
+        return self.id, self.country, self.item, self.cents, self.time_ms
 
 
 @dataclass(frozen=True)
@@ -108,6 +128,11 @@ class Expected:
     """What must be there when a run is over."""
 
     payloads: list[bytes]
+    """Of all orders: what the stream holds."""
+    rows: list[tuple[int, str, str, int, int]]
+    """Of the table of orders."""
+    malformed: list[bytes]
+    """What is no order, and so in the table of dead letters."""
     alerts: list[tuple[int, str, float]]
     """Id, item and amount of each large order."""
     revenue: dict[Window, Revenue]
@@ -117,19 +142,28 @@ class Expected:
 
 
 def expected(plan: Plan) -> Expected:
-    payloads, alerts = [], []
+    payloads, rows, malformed, alerts = [], [], [], []
     revenue: dict[Window, Revenue] = {}
     for order in plan.orders():
         payloads.append(order.payload)
+        if order.is_malformed:
+            malformed.append(order.payload)
+            continue
+        rows.append(order.row)
         if order.cents >= LARGE_CENTS:
             alerts.append((order.id, order.item, order.cents / 100))
         row = revenue.setdefault(Window(window_of(order.time_ms), order.country), Revenue())
         row.orders += 1
         row.cents += order.cents
-    watermark = plan.due_ms(plan.count - 1) - WATERMARK_SECONDS * 1000
+    latest = next(number for number in range(plan.count - 1, -1, -1) if not is_malformed(number))
+    watermark = plan.due_ms(latest) - WATERMARK_SECONDS * 1000
     closed = {at: row for at, row in revenue.items() if at.start_ms + WINDOW_SECONDS * 1000 <= watermark}
     still_open = len({at.start_ms for at in revenue} - {at.start_ms for at in closed})
-    return Expected(payloads, alerts, closed, still_open)
+    return Expected(payloads, rows, malformed, alerts, closed, still_open)
+
+
+def is_malformed(number: int) -> bool:
+    return number % MALFORMED_EVERY == MALFORMED_EVERY // 2
 
 
 def window_of(time_ms: int) -> int:

@@ -1,6 +1,6 @@
 """Compares what is there with what must be there: every order, every alert, every window, exactly once.
 
-Everything is re-read, from the server and from the tables' files, after the pipeline has stopped.
+Everything is re-read, from the server and, with `deltalake`, from the tables, after the pipeline has stopped.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet
+from deltalake import DeltaTable
 
 from examples.demo.orders import Expected, Window
-from examples.demo.watch import ALERTS, ORDERS, table_files
+from examples.demo.watch import ALERTS, DEAD_LETTERS, ORDERS
 from headrace.client import Client
 
 
@@ -37,9 +37,11 @@ class Check:
 
 def reconcile(client: Client, tables: Path, expected: Expected) -> list[Check]:
     revenue = {(at, row.orders, row.cents) for at, row in expected.revenue.items()}
+    orders = tables / "orders"
     return [
         compare("orders stored", expected.payloads, _payloads(client, ORDERS)),
-        compare("orders landed", expected.payloads, _column(tables / "orders", "data")),
+        compare("orders landed", expected.rows, orders_in(orders)),
+        compare("dead letters", expected.malformed, _rows(orders / DEAD_LETTERS).column("data").to_pylist()),
         compare("alerts received", expected.alerts, map(_alert, _payloads(client, ALERTS))),
         compare("rows of revenue", revenue, revenue_in(tables / "revenue")),
     ]
@@ -69,16 +71,22 @@ def _alert(payload: bytes) -> tuple[object, ...]:
     return alert["id"], alert["item"], alert["amount"]
 
 
-def _column(table: Path, name: str) -> Iterator[bytes]:
-    for path in table_files(table):
-        yield from pyarrow.parquet.ParquetFile(path).read([name]).column(name).to_pylist()
+def _rows(table: Path) -> pa.Table:
+    return DeltaTable(str(table)).to_pyarrow_table()
+
+
+def orders_in(table: Path) -> Iterator[tuple[int, str, str, int, int]]:
+    """Id, country, item, cents and milliseconds of each order."""
+    rows = _rows(table)
+    times = rows.column("time").cast(pa.timestamp("ms")).cast(pa.int64())
+    cents = (int(amount * 100) for amount in rows.column("amount").to_pylist())
+    others = (rows.column(name).to_pylist() for name in ("id", "country", "item"))
+    yield from zip(*others, cents, times.to_pylist(), strict=True)
 
 
 def revenue_in(table: Path) -> Iterator[tuple[Window, int, int]]:
     """Window, orders and cents of each row."""
-    for path in table_files(table):
-        rows = pyarrow.parquet.ParquetFile(path).read()
-        starts = rows.column("start").cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
-        for start, row in zip(starts, rows.drop_columns("start").to_pylist(), strict=True):
-            # Spark adds up floating-point numbers in any order; in cents the sums are exact.
-            yield Window(start, row["country"]), row["orders"], round(row["revenue"] * 100)
+    rows = _rows(table)
+    starts = rows.column("start").cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
+    for start, row in zip(starts, rows.drop_columns("start").to_pylist(), strict=True):
+        yield Window(start, row["country"]), row["orders"], int(row["revenue"] * 100)

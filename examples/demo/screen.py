@@ -10,8 +10,8 @@ from pathlib import Path
 
 from examples.demo.watch import Sample
 
-COLUMNS = ("published", "stored", "landed", "alerts", "behind", "published/s", "landed/s")
-WIDTHS = (11, 11, 11, 8, 9, 13, 10)
+COLUMNS = ("published", "stored", "landed", "dead", "alerts", "behind", "published/s", "landed/s")
+WIDTHS = (11, 11, 11, 6, 8, 9, 13, 10)
 SHOW_SECONDS = 2.0
 SHOW_UNCHANGED_SECONDS = 10.0
 
@@ -41,12 +41,13 @@ class Screen:
         """How far everything is, and how fast since the row before."""
         if sample is self.shown:
             return
-        before = self.shown or Sample(0.0, 0, 0, 0, 0)
+        before = self.shown or Sample(0.0, 0, 0, 0, 0, 0)
         seconds = max(sample.second - before.second, 0.1)
         figures = (
             sample.published,
             sample.stored,
             sample.landed,
+            sample.dead_letters,
             sample.alerts,
             max(0, sample.behind),
             round((sample.published - before.published) / seconds),

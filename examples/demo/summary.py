@@ -11,7 +11,7 @@ from examples.demo.reconcile import Check
 from headrace.bench.report.tables import Table
 
 DEFINITION = (
-    "From the moment an order was due to be sent until the Parquet file that holds it was in the table, "
+    "From the moment an order was due to be sent until the commit that holds it was in the table's log, "
     "where any reader sees it."
 )
 ADDS_UP = "Everything adds up: nothing is lost, nothing is duplicated."
@@ -51,7 +51,7 @@ class Latencies:
     """Of all orders, and of those that did not have to wait for the restart."""
 
     def __init__(self, outcome: Outcome) -> None:
-        self.every = latencies(outcome.plan, outcome.files)
+        self.every = latencies(outcome.plan, outcome.batches)
         self.undisturbed = undisturbed(self.every, outcome.killed, outcome.back)
 
     def groups(self) -> list[tuple[str, list[float]]]:

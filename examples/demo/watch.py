@@ -1,22 +1,23 @@
-"""Looks from outside, while everything runs: what do the streams hold, what is in the table by now?
+"""Looks from outside, while everything runs: what do the streams hold, what is in the tables by now?
 
-The table is plain Parquet: a file counts when it is there, and its footer says how many rows and which
-sequences it holds. When a file came into the table is exact, however seldom we look: the pipeline renames it
-into place, and that is when its inode changed (`st_ctime`).
+The tables are Delta tables. Each commit says when it was made, how many rows it added and up to which
+sequence the table is complete then; the log is read as any program may read it, with `deltalake`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pyarrow.parquet
+from deltalake import DeltaTable
 
 from headrace.client import Client, StreamNotFound
 
 ORDERS, ALERTS = "ORDERS", "ALERTS"
+DEAD_LETTERS = "_headrace/dead-letters"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Sample:
     """Acknowledged: the server has it on disk."""
     stored: int
     landed: int
+    """Orders in their table, and dead letters in theirs."""
+    dead_letters: int
     alerts: int
 
     @property
@@ -36,44 +39,40 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class LandedFile:
-    name: str
-    rows: int
-    first_seq: int
-    last_seq: int
-    at: float
-    """When it came into the table, in seconds since 1970."""
+class Batch:
+    """What one commit added to a table."""
 
-    @property
-    def compacted(self) -> bool:
-        """Several files that were there before, as one."""
-        return self.name.startswith("batches-")
+    rows: int
+    next: int
+    """The first sequence that the table of orders does not hold yet; 0 for tables of no stream."""
+    at: float
+    """When it was committed, in seconds since 1970."""
 
 
 class TableWatch:
-    """The files of a table: those that are there, and all that were ever seen."""
+    """The commits of a table, each of which is read once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._there: dict[tuple[str, int], LandedFile] = {}
-        self.seen: dict[tuple[str, int], LandedFile] = {}
+        self._table: DeltaTable | None = None
+        self._version = -1
+        self.batches: list[Batch] = []
 
     def look(self) -> None:
-        there = {}
-        for path in table_files(self._directory):
-            try:
-                status = path.stat()
-                # A batch that is repeated after a crash replaces its files under the same names.
-                key = str(path), status.st_ctime_ns
-                there[key] = self.seen.get(key) or _landed(path, status)
-            except FileNotFoundError:
-                continue  # it has just been compacted
-        self._there = there
-        self.seen |= there
+        if self._table is None:
+            if not DeltaTable.is_deltatable(str(self._directory)):
+                return
+            self._table = DeltaTable(str(self._directory))
+        self._table.update_incremental()
+        version = self._table.version()
+        if version > self._version:
+            new = self._table.history(version - self._version)
+            self.batches += [batch for entry in reversed(new) if (batch := _batch(entry))]
+            self._version = version
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self._there.values())
+        return sum(batch.rows for batch in self.batches)
 
 
 class Watch:
@@ -82,16 +81,25 @@ class Watch:
     def __init__(self, client: Client, tables: Path) -> None:
         self._client = client
         self.orders = TableWatch(tables / "orders")
+        self.dead_letters = TableWatch(tables / "orders" / DEAD_LETTERS)
         self.revenue = TableWatch(tables / "revenue")
 
     def look(self) -> None:
+        self.dead_letters.look()  # is committed first
         self.orders.look()
         self.revenue.look()
 
     def sample(self, second: float, published: int) -> Sample:
         """Of what is there now; what was published is asked for first, so nothing seems to overtake it."""
         self.look()
-        return Sample(second, published, self._messages(ORDERS), self.orders.rows, self._messages(ALERTS))
+        return Sample(
+            second,
+            published,
+            self._messages(ORDERS),
+            self.orders.rows + self.dead_letters.rows,
+            self.dead_letters.rows,
+            self._messages(ALERTS),
+        )
 
     def _messages(self, stream: str) -> int:
         try:
@@ -100,27 +108,11 @@ class Watch:
             return 0
 
 
-def table_files(directory: Path) -> Iterator[Path]:
-    """The Parquet files that are the table: names with `_` or `.` in front are not part of it."""
-    for place, directories, files in os.walk(directory):
-        directories[:] = [name for name in directories if not name.startswith(("_", "."))]
-        for name in sorted(files):
-            if name.endswith(".parquet") and not name.startswith(("_", ".")):
-                yield Path(place, name)
-
-
-def _landed(path: Path, status: os.stat_result) -> LandedFile:
-    footer = pyarrow.parquet.read_metadata(path)
-    first, last = _sequences(footer)
-    return LandedFile(path.name, footer.num_rows, first, last, status.st_ctime)
-
-
-def _sequences(footer: pyarrow.parquet.FileMetaData) -> tuple[int, int]:
-    """The lowest and the highest sequence; 0 and -1 where there is no such column or no row."""
-    ranges = [
-        (column.statistics.min, column.statistics.max)
-        for group in range(footer.num_row_groups)
-        for column in map(footer.row_group(group).column, range(footer.num_columns))
-        if column.path_in_schema == "seq" and column.statistics and column.statistics.has_min_max
-    ]
-    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else (0, -1)
+def _batch(entry: Mapping[str, Any]) -> Batch | None:
+    """What the log says of a commit; None if it was no batch, such as a compaction."""
+    if "headrace" not in entry:
+        return None
+    told = entry["headrace"]
+    told = json.loads(told) if isinstance(told, str) else told
+    position = told["positions"].get(ORDERS, {})
+    return Batch(told["rows"], position.get("next", 0), entry["timestamp"] / 1000)

@@ -14,11 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from examples.demo.watch import table_files
 from tests.cli.commands import environment
 
 ROOT = Path(__file__).parents[2]
@@ -62,11 +60,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_everything_adds_up_through_a_kill(finished: tuple[Path, str]) -> None:
     directory, printed = finished
     assert "Everything adds up: nothing is lost, nothing is duplicated." in printed
-    assert printed.count(">>> kill -9") == printed.count(">>> It is back") == 1
+    for event in "kill -9", "It is back", "The live view has":
+        assert printed.count(f">>> {event}") == 1
     lines = {line.split("  ")[1]: line.split()[-5:] for line in printed.splitlines() if line.startswith("  ")}
-    for name in "orders published", "orders stored", "orders landed":
+    for name in "orders published", "orders stored":
         assert lines[name] == ["4,500", "4,500", "0", "0", "0"]
-    for name in "alerts received", "rows of revenue":
+    assert lines["orders landed"] == ["4,498", "4,498", "0", "0", "0"]
+    assert lines["dead letters"] == ["2", "2", "0", "0", "0"]
+    for name in "orders in the live view", "alerts received", "rows of revenue":
         assert lines[name][0] == lines[name][1] != "0"
         assert lines[name][2:] == ["0", "0", "0"]
     assert (directory / "report.html").read_text().startswith("<!doctype html>")
@@ -83,30 +84,28 @@ def test_what_is_left_can_be_checked_again(finished: tuple[Path, str], tmp_path:
     assert "Everything adds up" in done.stdout
 
 
-def file_of(directory: Path, name: str) -> Path:
-    """The first file of a table that has rows: a batch may have none."""
-    files = table_files(directory / "shop" / "data" / "tables" / name)
-    return next(path for path in files if pyarrow.parquet.read_metadata(path).num_rows)
+def table_of(directory: Path, name: str) -> DeltaTable:
+    return DeltaTable(str(directory / "shop" / "data" / "tables" / name))
 
 
 def lose_a_row(directory: Path) -> None:
-    path = file_of(directory, "orders")
-    pyarrow.parquet.write_table(pyarrow.parquet.ParquetFile(path).read().slice(1), path)
+    table_of(directory, "orders").delete("id = 7")
 
 
 def copy_a_row(directory: Path) -> None:
-    path = file_of(directory, "orders")
-    row = pyarrow.parquet.ParquetFile(path).read().slice(0, 1)
-    pyarrow.parquet.write_table(row, path.with_name("batch-000009999-0000.parquet"))
+    table = table_of(directory, "orders")
+    write_deltalake(table, table.to_pyarrow_table(filters=[("id", "=", 7)]), mode="append")
+
+
+def lose_a_dead_letter(directory: Path) -> None:
+    table_of(directory, "orders/_headrace/dead-letters").delete("seq = 1001")
 
 
 def alter_a_sum(directory: Path) -> None:
-    path = file_of(directory, "revenue")
-    table = pyarrow.parquet.ParquetFile(path).read()
-    amounts = table.column("revenue").to_pylist()
-    amounts[0] += 0.01
-    column = table.schema.get_field_index("revenue")
-    pyarrow.parquet.write_table(table.set_column(column, "revenue", pa.array(amounts, pa.float64())), path)
+    table = table_of(directory, "revenue")
+    country, amount = (table.to_pyarrow_table().column(name)[0].as_py() for name in ("country", "revenue"))
+    where = f"country = '{country}' AND revenue = {amount}"
+    table.update(updates={"revenue": "revenue + 0.01"}, predicate=where)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +113,7 @@ def alter_a_sum(directory: Path) -> None:
     [
         (lose_a_row, "orders landed: 1 lost, 0 duplicate, 0 wrong"),
         (copy_a_row, "orders landed: 0 lost, 1 duplicate, 0 wrong"),
+        (lose_a_dead_letter, "dead letters: 1 lost, 0 duplicate, 0 wrong"),
         (alter_a_sum, "rows of revenue: 1 lost, 0 duplicate, 1 wrong"),
     ],
 )

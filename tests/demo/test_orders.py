@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+import pytest
+
 from examples.demo.latency import Latency, latencies, percentile, undisturbed
-from examples.demo.orders import LARGE_CENTS, Plan, Revenue, Window, expected
-from examples.demo.watch import LandedFile
+from examples.demo.orders import LARGE_CENTS, MALFORMED_EVERY, Plan, Revenue, Window, expected
+from examples.demo.watch import Batch
 from examples.shop.large_orders import LARGE
 
 START_MS = 1_800_000_000_000
@@ -35,34 +37,47 @@ def test_the_last_windows_stay_open() -> None:
     found = expected(PLAN)
     assert {at.start_ms - START_MS for at in found.revenue} == {0, 5000, 10_000, 15_000}
     assert found.open_windows == 1
-    by_hand = [order for order in PLAN.orders() if order.country == "es" and order.time_ms < START_MS + 5000]
+    good = [order for order in PLAN.orders() if not order.is_malformed]
+    by_hand = [order for order in good if order.country == "es" and order.time_ms < START_MS + 5000]
     revenue = Revenue(len(by_hand), sum(order.cents for order in by_hand))
     assert found.revenue[Window(START_MS, "es")] == revenue
-    assert sum(row.orders for row in found.revenue.values()) == 2000
+    assert sum(row.orders for row in found.revenue.values()) == 1999
 
 
 def test_alerts_are_those_of_the_pipeline() -> None:
     assert LARGE * 100 == LARGE_CENTS
-    amounts = {order.id: order.cents / 100 for order in PLAN.orders()}
+    amounts = {order.id: order.cents / 100 for order in PLAN.orders() if not order.is_malformed}
     large = {number for number, amount in amounts.items() if amount >= LARGE}
     assert {number for number, _, _ in expected(PLAN).alerts} == large
     assert 0 < len(large) < 250
 
 
-def file(name: str, first: int, last: int, at: float) -> LandedFile:
-    return LandedFile(name, last - first + 1, first, last, START_MS / 1000 + at)
+def test_a_malformed_order_is_wrong_in_one_of_four_ways() -> None:
+    plan = Plan(7, 100, MALFORMED_EVERY * 5, START_MS)
+    found = expected(plan)
+    assert len(found.malformed) == 5
+    assert len(found.rows) == plan.count - 5
+    cut, text, missing, garbled, again = found.malformed
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
+        json.loads(cut)
+    assert json.loads(text)["amount"].startswith("EUR ")
+    assert "id" not in json.loads(missing)
+    with pytest.raises(UnicodeDecodeError):
+        garbled.decode()
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
+        json.loads(again)
+
+
+def batch(rows: int, after: int, at: float) -> Batch:
+    return Batch(rows, after, START_MS / 1000 + at)
 
 
 def test_latency_counts_from_when_an_order_was_due() -> None:
     plan = Plan(7, 1, 4, START_MS)  # due at 0, 1, 2, 3
-    files = [
-        file("batch-000000000-0000.parquet", 1, 2, 1.5),
-        file("batch-000000001-0000.parquet", 3, 3, 2.5),
-        file("batch-000000001-0000.parquet", 3, 3, 9.0),  # written again after a kill
-        file("batches-000000000-000000002-0000.parquet", 1, 4, 20.0),  # and then all of it as one file
-    ]
-    found = latencies(plan, files)
+    batches = [batch(2, 3, 1.5), batch(0, 3, 2.0), batch(1, 4, 9.0), batch(1, 5, 20.0)]
+    found = latencies(plan, batches)
     assert [round(latency.seconds, 6) for latency in found] == [1.5, 0.5, 7.0, 17.0]
+    assert len(latencies(plan, batches[:2])) == 2
 
 
 def test_orders_that_waited_for_the_restart_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from examples.demo.orders import Plan, expected
 from examples.demo.page import write_page
 from examples.demo.reconcile import Check
 from examples.demo.summary import Latencies
-from examples.demo.watch import LandedFile, Sample
+from examples.demo.watch import Batch, Sample
 from tests.browser import browse
 
 pytestmark = pytest.mark.timeout(180)  # a browser on a busy machine
@@ -26,20 +26,18 @@ def outcome() -> Outcome:
     """Landed once a second, but for a kill at 15 that lasts until 25."""
     landings = [second for second in range(1, 42) if not 15 < second < 25]
     samples = [
-        Sample(second, min(4000, second * 100), min(4000, second * 100), max(0, landed) * 100, second)
+        Sample(second, min(4000, second * 100), min(4000, second * 100), max(0, landed) * 100, 2, second)
         for second in range(1, 42)
         for landed in [max((at - 1 for at in landings if at <= second), default=0)]
     ]
-    files, first = [], 1
+    batches, first = [], 1
     for second in landings[1:]:
         last = (second - 1) * 100
-        files.append(
-            LandedFile(f"batch-{second:09d}-0000.parquet", last - first + 1, first, last, START + second)
-        )
+        batches.append(Batch(last - first + 1, last + 1, START + second))
         first = last + 1
     wanted = expected(PLAN)
     revenue = [(at, row.orders, row.cents) for at, row in wanted.revenue.items()]
-    return Outcome(PLAN, samples, files, START + 15, START + 25, 40.1, [GOOD], revenue, wanted)
+    return Outcome(PLAN, samples, batches, START + 15, START + 25, 40.1, [GOOD], revenue, wanted)
 
 
 def test_a_browser_shows_the_charts_and_the_reconciliation(tmp_path: Path) -> None:
