@@ -114,6 +114,7 @@ async def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch)
         url = server.http_in_url
         client = await nats.connect(server.url)
         await client.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
+        await client.jetstream().add_stream(name="HELD", subjects=["held"], no_ack=True)
         held = await client.subscribe("held")
         await flush(client)
         first = asyncio.create_task(asyncio.to_thread(post, f"{url}held", b"x" * 90_000))

@@ -58,6 +58,7 @@ VOLATILE = {
 }
 # Here, acknowledged messages are on disk by default.
 UNORDERED = {"sid", "local_subject", "response_type", "approved_accounts", "acc"}
+MAPS_IN_GO = {"exports", "imports"}
 BINARY = "application/octet-stream"
 UNTRUE_HERE = {"git_commit", "feature_flags", "compress_ok", "sync_always"}
 # The form alone: nats-server has queues, and shows the memory of Go.
@@ -111,11 +112,12 @@ def normalise(value: Any) -> Any:
         return INBOX.sub("_INBOX", value)
     if not isinstance(value, dict):
         return value
-    return [
+    fields = [
         (name, kind_of(item) if name in VOLATILE else normalise(item))
         for name, item in value.items()
         if name not in UNTRUE_HERE
     ]
+    return [(name, sorted(item, key=str) if name in MAPS_IN_GO and item else item) for name, item in fields]
 
 
 def kind_of(value: Any) -> str:
