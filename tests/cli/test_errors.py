@@ -176,13 +176,24 @@ def test_version_and_help() -> None:
     assert "Usage: headrace" in bare.errors
 
 
-def test_help_does_not_load_what_only_commands_need() -> None:
+def modules_of(*arguments: str) -> list[str]:
+    """What a command has loaded when it ends."""
     program = (
-        "import sys, json; from headrace.cli.command import run; run(['--help']);"
+        f"import sys, json; from headrace.cli.command import run; run({list(arguments)});"
         "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment())
-    modules = json.loads(done.stderr)
+    found: list[str] = json.loads(done.stderr.splitlines()[-1])
+    return found
+
+
+def test_a_command_does_not_load_the_others() -> None:
+    others = ("check", "kv", "object", "bench", "spark", "serve", "auth", "top", "events")
+    assert not {f"headrace.cli.{name}" for name in others} & set(modules_of("pub", "--help"))
+
+
+def test_help_does_not_load_what_only_commands_need() -> None:
+    modules = modules_of("--help")
     loaded = {name.partition(".")[0] for name in modules}
     assert loaded.isdisjoint({"nats", "uvloop", "asyncio", "msgspec", "bcrypt", "ssl"})
     assert not any(name.startswith(("headrace.cli.stream.", "headrace.cli.consumer.")) for name in modules)

@@ -5,23 +5,18 @@ As `headrace stream`, whose API and options it shares.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import click
-
 from headrace.cli.lazy_group import LazyGroup
 
-
-def _commands() -> Sequence[click.Command]:
-    from headrace.cli.consumer.changing import add, edit
-    from headrace.cli.consumer.listing import ls
-    from headrace.cli.consumer.pausing import pause, resume, rm
-    from headrace.cli.consumer.reading import next_
-    from headrace.cli.consumer.showing import info
-
-    return ls, add, info, next_, edit, pause, resume, rm
-
-
+PLACES = {
+    "ls": "headrace.cli.consumer.listing:ls",
+    "add": "headrace.cli.consumer.changing:add",
+    "info": "headrace.cli.consumer.showing:info",
+    "next": "headrace.cli.consumer.reading:next_",
+    "edit": "headrace.cli.consumer.changing:edit",
+    "pause": "headrace.cli.consumer.pausing:pause",
+    "resume": "headrace.cli.consumer.pausing:resume",
+    "rm": "headrace.cli.consumer.pausing:rm",
+}
 ALIASES = {"create": "add", "new": "add", "list": "ls", "update": "edit", "delete": "rm", "del": "rm"}
 
-consumer = LazyGroup("consumer", _commands, aliases=ALIASES, help="Manage consumers of any NATS server.")
+consumer = LazyGroup("consumer", places=PLACES, aliases=ALIASES, help="Manage consumers of any NATS server.")

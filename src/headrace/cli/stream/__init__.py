@@ -5,27 +5,23 @@ One file per command, or per few that belong together. Commands import the clien
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import click
-
 from headrace.cli.lazy_group import LazyGroup
 
-
-def _commands() -> Sequence[click.Command]:
-    from headrace.cli.stream.backups import backup, restore
-    from headrace.cli.stream.changing import add, edit
-    from headrace.cli.stream.copying import copy
-    from headrace.cli.stream.exporting import export
-    from headrace.cli.stream.importing import import_
-    from headrace.cli.stream.listing import ls
-    from headrace.cli.stream.removing import purge, rm
-    from headrace.cli.stream.showing import info
-    from headrace.cli.stream.viewing import get, view
-
-    return ls, add, info, edit, view, get, purge, rm, copy, export, import_, backup, restore
-
-
+PLACES = {
+    "ls": "headrace.cli.stream.listing:ls",
+    "add": "headrace.cli.stream.changing:add",
+    "info": "headrace.cli.stream.showing:info",
+    "edit": "headrace.cli.stream.changing:edit",
+    "view": "headrace.cli.stream.viewing:view",
+    "get": "headrace.cli.stream.viewing:get",
+    "purge": "headrace.cli.stream.removing:purge",
+    "rm": "headrace.cli.stream.removing:rm",
+    "copy": "headrace.cli.stream.copying:copy",
+    "export": "headrace.cli.stream.exporting:export",
+    "import": "headrace.cli.stream.importing:import_",
+    "backup": "headrace.cli.stream.backups:backup",
+    "restore": "headrace.cli.stream.backups:restore",
+}
 ALIASES = {
     "create": "add",
     "new": "add",
@@ -37,4 +33,4 @@ ALIASES = {
     "snapshot": "backup",
 }
 
-stream = LazyGroup("stream", _commands, aliases=ALIASES, help="Manage streams of any NATS server.")
+stream = LazyGroup("stream", places=PLACES, aliases=ALIASES, help="Manage streams of any NATS server.")
