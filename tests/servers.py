@@ -24,12 +24,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tests import forks
+
 ServerKind = Literal["nats-server", "headrace"]
+Process = subprocess.Popen[bytes] | forks.ForkedProcess
 
 HOST = "127.0.0.1"
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.01
+FORKED = tuple(
+    f"tests/{room}/"
+    for room in (
+        *("accounts", "cli", "client", "http_in", "interop", "monitor", "permissions", "spark", "streams"),
+    )
+)
+"""Rooms whose servers are forks (tests/forks.py), which start in a tenth of the time."""
 
 _LISTENING = re.compile(r"Listening for client connections on (?:\[?[^\s\]]+\]?):(\d+)")
 
@@ -43,7 +53,7 @@ class Server:
     kind: ServerKind
     host: str
     port: int
-    process: subprocess.Popen[bytes]
+    process: Process
     log_file: Path
 
     @property
@@ -72,6 +82,12 @@ def server_command(kind: ServerKind) -> list[str]:
     return shlex.split(override) if override else [sys.executable, "-m", "headrace.cli.nats_server"]
 
 
+def _may_fork() -> bool:
+    """Where the behavior of a server is tested, and not its process."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    return test.startswith(FORKED) and "HEADRACE_SERVER" not in os.environ and forks.can_fork(os.environ)
+
+
 @contextmanager
 def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()) -> Iterator[Server]:
     """Start a server on a free loopback port and stop it at the end, whatever happens in between.
@@ -86,8 +102,13 @@ def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()
             config_file.write_text(config)
             command += ["-c", str(config_file)]
         log_file = Path(directory, "server.log")
-        with log_file.open("wb") as log:
-            process = subprocess.Popen([*command, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        with log_file.open("wb") as log, Path(os.devnull).open("rb") as nothing:
+            process: Process
+            if kind == "headrace" and _may_fork():
+                arguments = [*command[len(server_command(kind)) :], *flags]
+                process = forks.fork(forks.SERVER, arguments, os.environ, (nothing, log, log))
+            else:
+                process = subprocess.Popen([*command, *flags], stdin=nothing, stdout=log, stderr=log)
         try:
             port = _wait_until_ready(process, log_file)
             yield Server(kind, HOST, port, process, log_file)
@@ -95,7 +116,7 @@ def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()
             stop(process)
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> int:
+def _wait_until_ready(process: Process, log_file: Path) -> int:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         # The exit is looked at first: what the process wrote before it is then already in the log.
@@ -112,7 +133,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> int:
     )
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: Process) -> None:
     """End it as a user would: `make coverage` counts only what a process did that was not killed."""
     process.terminate()
     try:

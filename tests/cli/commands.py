@@ -1,4 +1,4 @@
-"""Runs `headrace` as a process: to its end (`run`), or in the background (`started`)."""
+"""Runs `headrace` as a process (tests/forks.py): to its end (`run`), or in the background (`started`)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests import forks
 from tests.servers import stop
 
 COMMAND = [sys.executable, "-m", "headrace"]
@@ -39,14 +41,48 @@ def environment(**variables: str) -> dict[str, str]:
 def run(*arguments: str, stdin: bytes | None = None, **variables: str) -> Result:
     """Run to the end. Without `stdin` there is none, as for a program started by cron."""
     with TemporaryDirectory(prefix="headrace-cli-") as directory:
+        surroundings = environment(**{"HEADRACE_STORE": directory, **variables})
+        if forks.can_fork(surroundings):
+            return _run_fork(arguments, surroundings, stdin)
         done = subprocess.run(
             [*COMMAND, *arguments],
             **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
             capture_output=True,
             timeout=SECONDS,
-            env=environment(**{"HEADRACE_STORE": directory, **variables}),
+            env=surroundings,
         )
     return Result(done.returncode, done.stdout, done.stderr.decode())
+
+
+def _run_fork(arguments: tuple[str, ...], variables: dict[str, str], stdin: bytes | None) -> Result:
+    """As subprocess.run does, with a pipe for each stream."""
+    with Path(os.devnull).open("rb") as nothing:
+        pipes = [os.pipe() for _ in range(3)]
+        (input_end, feed), (output, output_end), (errors, errors_end) = pipes
+        given = input_end if stdin is not None else nothing
+        process = forks.fork(forks.COMMAND, arguments, variables, (given, output_end, errors_end))
+    for end in (input_end, output_end, errors_end):
+        os.close(end)
+    with ThreadPoolExecutor(3) as threads:
+        feeding = threads.submit(_feed, feed, stdin or b"")
+        reading = [threads.submit(_read_all, end) for end in (output, errors)]
+        try:
+            code = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        feeding.result()
+        return Result(code, reading[0].result(), reading[1].result().decode())
+
+
+def _feed(end: int, data: bytes) -> None:
+    with os.fdopen(end, "wb") as file, suppress(BrokenPipeError):
+        file.write(data)
+
+
+def _read_all(end: int) -> bytes:
+    with os.fdopen(end, "rb") as file:
+        return file.read()
 
 
 def assert_one_error_line(result: Result, *parts: str, code: int = 1) -> None:
@@ -67,14 +103,19 @@ class Background:
     def __init__(self, directory: Path, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
         self._output = directory / "stdout"
         self._errors = directory / "stderr"
-        with self._output.open("wb") as output, self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*COMMAND, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                env=environment(**{"HEADRACE_STORE": str(directory / "store"), **variables}),
-            )
+        surroundings = environment(**{"HEADRACE_STORE": str(directory / "store"), **variables})
+        self.process: subprocess.Popen[bytes] | forks.ForkedProcess
+        with (
+            Path(os.devnull).open("rb") as nothing,
+            self._output.open("wb") as output,
+            self._errors.open("wb") as errors,
+        ):
+            if forks.can_fork(surroundings):
+                self.process = forks.fork(forks.COMMAND, arguments, surroundings, (nothing, output, errors))
+            else:
+                self.process = subprocess.Popen(
+                    [*COMMAND, *arguments], stdin=nothing, stdout=output, stderr=errors, env=surroundings
+                )
 
     @property
     def output(self) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,7 +42,9 @@ class Mortal:
     def freeze(self) -> None:
         """From now on it acknowledges nothing: all of its threads have stopped when this returns."""
         self._server.process.send_signal(signal.SIGSTOP)
-        os.waitpid(self._server.process.pid, os.WUNTRACED)
+        threads = Path(f"/proc/{self._server.process.pid}/task")
+        while any(" T " not in (thread / "stat").read_text() for thread in threads.iterdir()):
+            time.sleep(0.001)
 
     def kill(self) -> None:
         self._server.process.kill()
