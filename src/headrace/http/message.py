@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from http import HTTPStatus
 
 import msgspec
@@ -60,10 +60,10 @@ class Answer(msgspec.Struct, frozen=True):
     """A response. Its body may be made while it is sent.
 
     An empty fragment ends a turn of the event loop. The fragments of an asynchronous body are sent as they
-    come, without waiting for more.
+    come, without waiting for more; it is closed when the last one has left, or the peer has.
     """
 
-    body: Iterable[bytes] | AsyncIterable[bytes]
+    body: Iterable[bytes] | AsyncGenerator[bytes, None]
     content_type: str = JSON
     status: int = 200
     headers: Headers = ()

@@ -126,8 +126,9 @@ class Peer:
         # What is made as time passes is not queued: a slow reader gets less of it.
         self._writer.transport.set_write_buffer_limits(0)
         if has_body:
-            async for fragment in answer.body:
-                await self._write(h11.Data(data=fragment))
+            async with contextlib.aclosing(answer.body) as fragments:  # at once, whatever the peer does
+                async for fragment in fragments:
+                    await self._write(h11.Data(data=fragment))
         await self._write(h11.EndOfMessage())
 
     async def _send_head(self, answer: Answer, length: list[tuple[str, str]]) -> None:

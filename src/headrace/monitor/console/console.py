@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -344,7 +344,7 @@ class Console:
             is_first = False
             return ask
 
-        events: AsyncIterator[bytes] = self.live.events(view, renew)
+        events: AsyncGenerator[bytes, None] = self.live.events(view, renew)
         return Answer(events, CONTENT_TYPE, 200, (*SAFETY, NO_STORE))
 
 

@@ -7,7 +7,7 @@ it. The stream ends when its session does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Live:
     def is_full(self) -> bool:
         return self.open >= MAX_STREAMS
 
-    async def events(self, view: View, renew: Renew) -> AsyncIterator[bytes]:
+    async def events(self, view: View, renew: Renew) -> AsyncGenerator[bytes, None]:
         self.open += 1
         try:
             while True:
