@@ -196,7 +196,7 @@ def become(entry: str, request: dict[str, object], descriptors: list[int]) -> No
             os.close(descriptor)
     os.chdir(str(request["directory"]))
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[arg-type,call-overload]
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
     sys.argv = [entry, *request["arguments"]]  # type: ignore[misc]
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = io.TextIOWrapper(
