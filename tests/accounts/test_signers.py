@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from headrace.config import load_file
 from headrace.errors import ConfigError
 from headrace.keys.jwt import decode
-from tests.accounts.test_resolver import KINDS, connected, full
+from tests.accounts.test_resolver import KINDS, UPDATE, as_system, connected, full, update_of
 from tests.interop.tokens import (
     ISSUED_AT,
     ONE,
@@ -105,6 +106,25 @@ async def test_users_of_an_account_that_nobody_trusted_signed_are_refused(
                 pass
         async with connected(server, user_token(signer=SIGNER, account=TWO), USER) as client:
             await client.flush()
+
+
+async def test_a_token_that_nobody_trusted_signed_is_not_stored(tmp_path: Path) -> None:
+    """nats-server stores it and says that all is well; users are refused once it is read again."""
+    with running_server("headrace", full(tmp_path)) as server:
+        async with as_system(server) as client:
+            assert b'"code":200' in (await client.request(UPDATE, TRUSTED.encode(), timeout=20)).data
+            newer = account_token(ONE, "shop", signer=OTHER_OPERATOR, issued_at=ISSUED_AT + 1)
+            for subject in (UPDATE, update_of(ONE)):
+                answer = json.loads((await client.request(subject, newer.encode(), timeout=20)).data)
+                assert answer["error"] == {
+                    "account": ONE.public_key,
+                    "code": 500,
+                    "description": f"jwt validation failed - {OTHER_OPERATOR.public_key} is not a trusted "
+                    "operator or a signing key of one",
+                }
+        async with connected(server, user_token(), USER) as client:
+            await client.flush()
+    assert (tmp_path / f"{ONE.public_key}.jwt").read_text() == TRUSTED
 
 
 def test_a_preload_that_nobody_trusted_signed_does_not_replace_a_token(tmp_path: Path) -> None:
