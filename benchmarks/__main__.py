@@ -36,6 +36,7 @@ TARGETS = {
     "tls-10-10": 1.5,
     "tls-handshakes": 1,
     "tls-idle": 1,
+    "websocket": 1.5,
     "stream-4096": 2,
     "stream-4096-always": 100,
     "stream-1-always": 1,

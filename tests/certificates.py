@@ -49,21 +49,32 @@ class Issued:
 
 
 class Authority:
-    """A certificate authority with its files in a directory."""
+    """A certificate authority with its files in a directory. With a `parent`, which signs its certificate, it
+    is an intermediate one."""
 
-    def __init__(self, directory: Path, name: str = "authority") -> None:
+    def __init__(self, directory: Path, name: str = "authority", parent: Authority | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Headrace test {name}")])
-        builder = _builder(self._name, self._name, self._key.public_key(), _today())
+        signer = parent or self
+        builder = _builder(self._name, signer._name, self._key.public_key(), _today())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         builder = builder.add_extension(identifier, critical=False)
-        files = self._write(name, builder.sign(self._key, hashes.SHA256()), self._key)
+        files = self._write(name, builder.sign(signer._key, hashes.SHA256()), self._key)
         self.certificate = files.certificate
         self.key = files.key
+
+    @classmethod
+    def with_key_of(cls, issued: Issued, directory: Path) -> Authority:
+        """Whoever has this certificate, and signs others with its key, though it is not for that."""
+        forger = cls(directory, "forger")
+        key = serialization.load_pem_private_key(Path(issued.key).read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        forger._name, forger._key = issued.load().subject, key
+        return forger
 
     def issue(
         self,

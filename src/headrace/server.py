@@ -109,10 +109,10 @@ class Server:
         if not self.options.store_dir:
             logger.warn("Temporary storage directory used, data could be lost on system reboot")
         self._storage = StorageDirectory(self.options.jetstream_directory)
+        self.broker.start_operator_mode()
         try:
             await self._storage.open()
             if self.broker.operator_mode:
-                self.broker.start_operator_mode()
                 self.broker.operator_mode.meet_accounts_of(self.options.jetstream_directory)
             options = with_limits(self.options)
             for line in describe_jetstream(options):

@@ -97,7 +97,6 @@ REQUESTS: list[tuple[str, str]] = [
     (UPDATE, user_token()),
     (UPDATE, operator_token()),
     (UPDATE, account_token(ONE)[:-4] + "AAAA"),
-    (UPDATE, account_token(TWO, signer=OTHER_OPERATOR)),
     (UPDATE, account_token(TWO, exports=BAD_EXPORT)),
     (UPDATE, account_token(TWO, imports=BAD_IMPORT)),
     (UPDATE, account_token(TWO, signing_keys=["x"])),

@@ -1,9 +1,9 @@
-"""A page in a real browser publishes, subscribes, and is cut off when its user is removed."""
+"""A page in a real browser publishes, subscribes, and is cut off when its user is removed or revoked."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,9 +18,11 @@ from headrace.config.identity import User
 from headrace.config.tls.context import with_files
 from headrace.config.tls.settings import CertificateFiles, TlsSettings
 from headrace.config.websocket import WebSocketOptions
+from tests.accounts.test_operator import trust_of, update
 from tests.broker.conftest import HOST, Running, Start
 from tests.browser import open_page
 from tests.certificates import shared
+from tests.interop.tokens import ISSUED_AT, ONE, OTHER_USER, USER, account_token, user_token
 
 PAGE_SECONDS = 60.0  # until a browser has started on a busy machine
 USERS = (User("page", "word"), User("witness", "word"), User("test", "word"))
@@ -50,6 +52,27 @@ def remove_user(running: Running, name: str) -> None:
     running.broker.reload(options, auth_changed=True, info_changed=True)
 
 
+async def talk_until_cut_off(
+    running: Running, client: nats.NATS, page: str, cut_off: Callable[[], None], profile: Path
+) -> tuple[str, str]:
+    """The page echoes what it gets. Returns its compression, and what it saw when it was cut off."""
+    assert running.broker.websocket
+    reports = await client.subscribe("report.*")
+    await client.flush()
+    profile.mkdir()
+    with open_page(f"{page}&server={quote(running.broker.websocket.address)}", profile):
+        ready = await reports.next_msg(PAGE_SECONDS)
+        assert ready.subject == "report.ready"
+        for payload in (b"hello", b"long " * 5_000):
+            await client.publish("to.page", payload)
+            echo = await reports.next_msg(PAGE_SECONDS)
+            assert (echo.subject, echo.data) == ("report.echo", payload.upper())
+        cut_off()
+        closed = await reports.next_msg(PAGE_SECONDS)
+    assert closed.subject == "report.closed"
+    return ready.data.decode(), closed.data.decode()
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(("compression", "over_tls"), [(False, False), (True, False), (True, True)])
 async def test_a_page_talks_and_is_cut_off_when_its_user_is_removed(
@@ -62,22 +85,38 @@ async def test_a_page_talks_and_is_cut_off_when_its_user_is_removed(
             host=HOST, port=-1, no_tls=not tls, tls=tls, compression=compression, allowed_origins=(origin,)
         )
         running = start(websocket=block, users=USERS)
-        assert running.broker.websocket
         client = await nats.connect(f"nats://{HOST}:{running.broker.port}", user="test", password="word")
-        reports = await client.subscribe("report.*")
-        await client.flush()
-        page = f"{origin}/page.html?server={quote(running.broker.websocket.address)}"
-        profile = tmp_path / "profile"
-        profile.mkdir()
-        with open_page(page, profile):
-            ready = await reports.next_msg(PAGE_SECONDS)
-            assert ready.subject == "report.ready"
-            assert ("permessage-deflate" in ready.data.decode()) is compression
-            for payload in (b"hello", b"long " * 5_000):
-                await client.publish("to.page", payload)
-                echo = await reports.next_msg(PAGE_SECONDS)
-                assert (echo.subject, echo.data) == ("report.echo", payload.upper())
-            remove_user(running, "page")
-            closed = await reports.next_msg(PAGE_SECONDS)
+        extensions, closed = await talk_until_cut_off(
+            running,
+            client,
+            f"{origin}/page.html?",
+            lambda: remove_user(running, "page"),
+            tmp_path / "profile",
+        )
         await client.close()
-    assert (closed.subject, closed.data) == ("report.closed", b"1000 Client Closed")
+    assert ("permessage-deflate" in extensions) is compression
+    assert closed == "1000 Client Closed"
+
+
+@pytest.mark.timeout(180)
+async def test_a_page_with_a_token_in_a_cookie_is_cut_off_when_the_token_is_revoked(
+    start: Start, tmp_path: Path
+) -> None:
+    own, witness = (user_token(user, bearer_token=True) for user in (USER, OTHER_USER))
+    with served_pages() as origin:
+        block = WebSocketOptions(
+            host=HOST, port=-1, no_tls=True, allowed_origins=(origin,), jwt_cookie="nats_jwt"
+        )
+        running = start(websocket=block, **trust_of(account_token(ONE)))
+        client = await running.client(
+            user_jwt_cb=lambda: bytearray(witness.encode()), signature_cb=lambda _: b""
+        )
+        revoked = account_token(ONE, revocations={USER.public_key: ISSUED_AT})
+        _, closed = await talk_until_cut_off(
+            running,
+            client,
+            f"{origin}/page.html?cookie={own}&witness={witness}",
+            lambda: update(running, revoked),
+            tmp_path / "profile",
+        )
+    assert closed == "1008 Credentials Revoked"

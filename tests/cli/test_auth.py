@@ -16,6 +16,9 @@ from click.testing import CliRunner, Result
 from headrace.cli.command import headrace, run
 from headrace.keys.claims import UserClaims
 from headrace.keys.jwt import decode_as, undecorated
+from tests.certificates import Authority
+from tests.cli.commands import assert_one_error_line
+from tests.cli.commands import run as run_command
 from tests.servers import Server, ServerKind, running_server
 
 
@@ -99,6 +102,30 @@ async def test_a_user_that_is_revoked_is_cut_off(made: Path, kind: ServerKind) -
         await refused.close()
         await anna.close()
         await bert.close()
+
+
+def test_tokens_are_pushed_over_tls_with_a_client_certificate(made: Path, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    server, client = authority.issue("server"), authority.issue("client")
+    files = f'cert_file: "{server.certificate}", key_file: "{server.key}", ca_file: "{authority.certificate}"'
+    config = (made / "server.conf").read_text() + f"tls {{ {files}, verify: true }}\n"
+    tls = ["--tls-ca", authority.certificate, "--tls-cert", client.certificate, "--tls-key", client.key]
+    auth("user", "bert", "--dir", str(made))
+    with running_server("headrace", config) as running:
+        url = f"tls://{running.host}:{running.port}"
+        result = run_command("auth", "revoke", "bert", "--dir", str(made), "-s", url, *tls)
+        assert result.code == 0, result
+        lines = result.text.splitlines()
+        assert [line.split()[0] for line in lines] == ["Revoked", "Pushed"], lines
+        assert_one_error_line(
+            run_command("auth", "push", "--dir", str(made), "-s", url, *tls[:2]), "wants a client certificate"
+        )
+
+
+def test_tokens_are_not_pushed_to_a_server_without_tls_if_it_was_asked_for(made: Path) -> None:
+    with serving("headrace", made) as server:
+        url = f"tls://{server.host}:{server.port}"
+        assert_one_error_line(run_command("auth", "push", "--dir", str(made), "-s", url), "has no TLS")
 
 
 async def test_streams_of_an_account_are_there_after_a_restart(made: Path) -> None:
@@ -200,8 +227,11 @@ def test_a_user_has_the_permissions_that_were_asked_for(made: Path) -> None:
         (("user", "x", "--expires", "1999-01-01"), "is over already"),
         (("account", "APP"), "there is an account APP"),
         (("account", "a/b"), "cannot be a name"),
-        (("revoke", "nobody"), "cannot read"),
-        (("push", "--server", "nats://127.0.0.1:1"), "cannot connect to nats://127.0.0.1:1"),
+        (("revoke", "nobody"), "there is no user nobody in account APP"),
+        (
+            ("push", "--server", "nats://127.0.0.1:1"),
+            "as the system account: no server listens at 127.0.0.1:1",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import ssl
+import struct
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,3 +158,39 @@ def test_tls_that_is_optional_is_used_if_asked_for(kind: ServerKind, tmp_path: P
 def test_options_that_do_not_go_together() -> None:
     for options in ["--creds", "c", "--nkey", "n"], ["--tls-cert", "c"], ["--creds", "c", "--token", "t"]:
         assert_one_error_line(run("pub", "x", "y", *options), code=2)
+
+
+@contextmanager
+def server_whose_alert_gets_lost(authority: Authority) -> Iterator[int]:
+    """It asks for a certificate, and resets the connection after the handshake: its port."""
+    issued = authority.issue("server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    info = {
+        "server_id": "x",
+        "version": "2.15.1",
+        "max_payload": 1024,
+        "tls_required": True,
+        "tls_verify": True,
+    }
+
+    def serve() -> None:
+        with listener.accept()[0] as plain:
+            plain.sendall(b"INFO " + json.dumps(info).encode() + b"\r\n")
+            with context.wrap_socket(plain, server_side=True) as wrapped:
+                wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+def test_a_server_that_closes_the_connection_after_it_got_our_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    client = authority.issue("client")
+    tls = ["--tls-ca", authority.certificate, "--tls-cert", client.certificate, "--tls-key", client.key]
+    with server_whose_alert_gets_lost(authority) as port:
+        result = run("pub", "x", "y", "-s", f"tls://127.0.0.1:{port}", *tls)
+    assert_one_error_line(result, "perhaps it does not accept our client certificate", "signed by a CA")

@@ -267,6 +267,13 @@ def test_a_restart_shows_no_routine_lines(tmp_path: Path) -> None:
         assert "Restored" not in server.text
 
 
+def test_operator_mode_shows_no_routine_lines_either(tmp_path: Path) -> None:
+    assert run("auth", "init", str(tmp_path / "nats")).code == 0
+    config = str(tmp_path / "nats" / "server.conf")
+    with started("serve", "-p", "-1", "-m", "0", "-c", config, ready=READY) as server:
+        assert server.errors == ""
+
+
 async def make_stream(url: str) -> None:
     client = await nats.connect(url, user="u", password="secret")
     await client.jetstream().add_stream(name="S", subjects=["s"])

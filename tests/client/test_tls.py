@@ -193,6 +193,35 @@ def test_a_client_certificate_of_another_ca(
         Client.connect(url(server), tls=tls)
 
 
+def test_an_intermediate_ca_is_trusted_without_its_root(tls_kind: ServerKind, tmp_path: Path) -> None:
+    """By both sides, as in Go. Whatever else the root has signed is not trusted."""
+    root = Authority(tmp_path, "root")
+    middle = Authority(tmp_path, "middle", root)
+    server, client, elsewhere = middle.issue("server"), middle.issue("client"), root.issue("elsewhere")
+    config = tls_section(server, f'ca_file: "{middle.certificate}", verify: true')
+    with running_server(tls_kind, config) as running:
+        tls = Tls(ca=middle.certificate, cert=client.certificate, key=client.key)
+        Client.connect(url(running), tls=tls).close()
+        with refused("does not accept our client certificate"):
+            tls = Tls(ca=middle.certificate, cert=elsewhere.certificate, key=elsewhere.key)
+            Client.connect(url(running), tls=tls)
+
+
+def test_a_certificate_that_is_trusted_itself_makes_no_other_one_trusted(
+    tls_kind: ServerKind, authority: Authority, issued: Issued, tmp_path: Path
+) -> None:
+    """It is no authority: it may be presented, and may sign nothing."""
+    pinned = authority.issue("pinned")
+    forged = Authority.with_key_of(pinned, tmp_path).issue("forged")
+    with running_server(
+        tls_kind, tls_section(issued, f'ca_file: "{pinned.certificate}", verify: true')
+    ) as server:
+        tls = Tls(ca=authority.certificate, cert=pinned.certificate, key=pinned.key)
+        Client.connect(url(server), tls=tls).close()
+        with refused("does not accept our client certificate"):
+            Client.connect(url(server), tls=dataclasses.replace(tls, cert=forged.certificate, key=forged.key))
+
+
 def test_tls_before_info(tls_kind: ServerKind, authority: Authority, issued: Issued) -> None:
     with running_server(tls_kind, tls_section(issued, "handshake_first: true, timeout: 0.5")) as server:
         Client.connect(url(server), tls=Tls(ca=authority.certificate, handshake_first=True)).close()

@@ -14,7 +14,6 @@ from tests.interop.tokens import (
     LOST,
     ONE,
     OPERATOR_SIGNER,
-    OTHER_OPERATOR,
     OTHER_USER,
     REVOKED,
     SCOPED,
@@ -33,7 +32,7 @@ from tests.interop.tokens import (
 
 LOOP = b"SUB foo 1\r\n" + pub(b"foo", b"hi")
 
-BEARERS, EXPIRED, UNTRUSTED, FEW, SMALL = (pair("account", number) for number in range(50, 55))
+BEARERS, EXPIRED, FEW, SMALL = (pair("account", number) for number in range(50, 54))
 
 TEMPLATE = c.UserLimits(
     subs=3,
@@ -54,7 +53,6 @@ ACCOUNTS = memory_settings(
     account_token(TWO, "two", signer=OPERATOR_SIGNER),
     account_token(BEARERS, "bearers", limits={"disallow_bearer": True}),
     account_token(EXPIRED, "expired", expires=ISSUED_AT + 1),
-    account_token(UNTRUSTED, "untrusted", signer=OTHER_OPERATOR),
     account_token(FEW, "few", limits={"conn": 1, "subs": 2, "payload": 16}),
     account_token(SMALL, "small", revocations={"*": ISSUED_AT + 100}),
 )
@@ -63,7 +61,6 @@ STRICT_OPERATOR = operator_token(strict_signing_key_usage=True)
 STRICT = memory_settings(
     account_token(SYSTEM, "SYS", signer=OPERATOR_SIGNER, signing_keys=[SIGNER.public_key]),
     account_token(ONE, "one", signer=OPERATOR_SIGNER, signing_keys=[SIGNER.public_key]),
-    account_token(TWO, "two"),
     operator=STRICT_OPERATOR,
 )
 
@@ -124,7 +121,6 @@ LOGINS: dict[str, tuple[str, bytes]] = {
     "token_is_a_number": (ACCOUNTS, connect_line(jwt=5)),
     "account_unknown": (ACCOUNTS, login(user_token(signer=STRANGER))),
     "account_expired": (ACCOUNTS, login(user_token(signer=EXPIRED))),
-    "account_of_another_operator": (ACCOUNTS, login(user_token(signer=UNTRUSTED))),
     "signing_key_unknown": (ACCOUNTS, login(user_token(signer=LOST, account=ONE))),
     "signing_key_without_account": (ACCOUNTS, login(user_token(signer=SIGNER))),
     "signing_key_of_another_account": (ACCOUNTS, login(user_token(signer=SIGNER, account=TWO))),
@@ -200,7 +196,6 @@ LOGINS: dict[str, tuple[str, bytes]] = {
     "bad_protocol": (ACCOUNTS, login(ANNA, protocol=3)),
     "strict_signing_key": (STRICT, login(user_token(signer=SIGNER, account=ONE))),
     "strict_own_key": (STRICT, login(user_token())),
-    "strict_account_of_the_operator_itself": (STRICT, login(user_token(signer=TWO))),
     "pinned": (PINNED, login(ANNA)),
     "pinned_not": (PINNED, login(user_token(signer=TWO))),
     "pinned_system": (PINNED, login(user_token(signer=SYSTEM))),

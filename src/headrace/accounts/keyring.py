@@ -190,6 +190,12 @@ class Keyring:
         if user == ALL or is_public(user, "user"):
             return user
         check_name(user)
+        path = self._path("creds", account, f"{user}.creds")
+        if not os.path.exists(path):
+            raise UsageError(
+                f"there is no user {user} in account {account}: {path} does not exist",
+                hint="check the name, or give the public key of the user",
+            )
         text = self._read("creds", account, f"{user}.creds")
         try:
             return decode_as(UserClaims, undecorated(text)).subject

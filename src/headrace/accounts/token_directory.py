@@ -48,15 +48,17 @@ class TokenDirectory:
 
     def store(self, name: str, token: str) -> None:
         """Unless it has a newer one. Raises CannotStore."""
+        if not self.has_newer(name, token):
+            self.save(name, token)
+
+    def has_newer(self, name: str, token: str) -> bool:
+        """Whether it has a newer token of this account, or the same one."""
         try:
             known = decode_as(AccountClaims, self.load(name))
             new = decode_as(AccountClaims, token)
         except (AccountNotFound, InvalidToken):
-            pass
-        else:
-            if known.id == new.id or known.issued_at > new.issued_at:
-                return
-        self.save(name, token)
+            return False
+        return known.id == new.id or known.issued_at > new.issued_at
 
     def save(self, name: str, token: str) -> None:
         """Raises CannotStore."""

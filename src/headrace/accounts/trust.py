@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.config.operators.checks import trusted_signers
 from headrace.config.operators.trust import TrustOptions
 from headrace.keys.claims import OperatorClaims
 from headrace.keys.jwt import decode_as
@@ -12,15 +13,7 @@ class Trust:
 
     def __init__(self, options: TrustOptions) -> None:
         self.operators = [decode_as(OperatorClaims, token) for token in options.operators]
-        self.keys = frozenset(options.trusted_keys).union(
-            *(
-                {
-                    *operator.nats.signing_keys,
-                    *(() if operator.nats.strict_signing_key_usage else (operator.subject,)),
-                }
-                for operator in self.operators
-            )
-        )
+        self.keys = trusted_signers(options)
         self._strict = {
             key
             for operator in self.operators

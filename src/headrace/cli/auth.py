@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headrace.cli.output import say
+from headrace.cli.target import Target, tls_options
 from headrace.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.accounts.keyring import Keyring
+    from headrace.client import Tls
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+PUSH_SECONDS = 5
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
 directory_option = click.option(
@@ -29,14 +32,6 @@ directory_option = click.option(
 )
 account_option = click.option(
     "--account", metavar="NAME", help="Account of the user. [default: the only one there is]"
-)
-
-authority_option = click.option(
-    "--tls-ca",
-    "authority",
-    envvar="NATS_CA",
-    metavar="FILE",
-    help="CA that signed the server's certificate. [env NATS_CA]",
 )
 
 
@@ -151,8 +146,8 @@ def user(
 @directory_option
 @account_option
 @click.option("--server", "-s", metavar="URL", help="Tell this server at once, as `headrace auth push` does.")
-@authority_option
-def revoke(name: str, directory: str, account: str | None, server: str | None, authority: str | None) -> int:
+@tls_options
+def revoke(name: str, directory: str, account: str | None, server: str | None, tls: Tls | None) -> int:
     """Refuse a user, and close its connections. NAME is its name, its public key, or '*' for all users.
 
     Tokens that are issued later are accepted again.
@@ -163,7 +158,7 @@ def revoke(name: str, directory: str, account: str | None, server: str | None, a
     key = ring.revoke(account or ring.only_account(), name)
     click.echo(f"Revoked {key}")
     if server:
-        return _push(ring, server, authority)
+        return _push(ring, server, tls)
     say(f"a server that runs learns of it with: headrace auth push --dir {directory}")
     return 0
 
@@ -178,55 +173,47 @@ def revoke(name: str, directory: str, account: str | None, server: str | None, a
     metavar="URL",
     help="Server. [default: nats://127.0.0.1:4222; env NATS_URL]",
 )
-@authority_option
-def push(directory: str, server: str, authority: str | None) -> int:
+@tls_options
+def push(directory: str, server: str, tls: Tls | None) -> int:
     """Send the tokens of all accounts to a running server, as the user of the system account."""
     from headrace.accounts.keyring import Keyring
 
-    return _push(Keyring(directory), server, authority)
+    return _push(Keyring(directory), server, tls)
 
 
-def _push(ring: Keyring, server: str, authority: str | None) -> int:
+def _push(ring: Keyring, server: str, tls: Tls | None) -> int:
     import asyncio
 
-    from headrace.client import Tls
-
-    options = {"tls": Tls(ca=authority).context()} if authority else {}
-
-    async def ignore(error: Exception) -> None:
-        """What nats-py would log is reported below."""
-
-    async def send() -> int:
-        import nats
-        import nats.errors
-
-        try:
-            client = await nats.connect(
-                server,
-                user_credentials=ring.system_creds,
-                allow_reconnect=False,
-                max_reconnect_attempts=1,  # nats-py would try a dead server sixty times, and with 0 forever
-                reconnect_time_wait=0,
-                connect_timeout=5,
-                error_cb=ignore,
-                **options,
-            )
-        except (nats.errors.Error, OSError) as error:
-            raise UsageError(f"cannot connect to {server} as the system account: {error}") from None
-        try:
-            for token in ring.tokens():
-                answer = await client.request("$SYS.REQ.CLAIMS.UPDATE", token.encode(), timeout=5)
-                _check_answer(answer.data)
-        except nats.errors.Error as error:
-            raise UsageError(
-                f"{server} does not take tokens: {error}", hint="its resolver must be of type full"
-            ) from None
-        finally:
-            await client.close()
-        return len(ring.tokens())
-
-    click.echo(f"Pushed {asyncio.run(send())} accounts to {server}")
+    click.echo(f"Pushed {asyncio.run(_send_tokens(ring, server, tls))} accounts to {server}")
     return 0
+
+
+async def _send_tokens(ring: Keyring, server: str, tls: Tls | None) -> int:
+    import nats.errors
+
+    from headrace.cli.nats_connection import ConnectionFailedError, InterruptibleClient, route_log
+    from headrace.client.credentials import Credentials
+
+    route_log()
+    credentials = Credentials(creds=ring.system_creds)
+    connection = InterruptibleClient(Target(servers=(server,), credentials=credentials, tls=tls))
+    tokens = ring.tokens()
+    try:
+        await connection.open()
+        for token in tokens:
+            request = connection.client.request(
+                "$SYS.REQ.CLAIMS.UPDATE", token.encode(), timeout=PUSH_SECONDS
+            )
+            _check_answer((await connection.wait_for(request)).data)
+    except ConnectionFailedError as error:
+        raise UsageError(f"cannot push to {server} as the system account: {error}", hint=error.hint) from None
+    except nats.errors.Error as error:
+        raise UsageError(
+            f"{server} does not take tokens: {error}", hint="its resolver must be of type full"
+        ) from None
+    finally:
+        await connection.close()
+    return len(tokens)
 
 
 def _check_answer(data: bytes) -> None:

@@ -14,10 +14,11 @@ import nats.errors
 from nats.aio.client import Client
 
 from headrace.cli.target import Target
-from headrace.client.refusals import no_certificate, no_tls
+from headrace.client.refusals import closed_after_certificate, no_certificate, no_tls
 from headrace.errors import HeadraceError
 
 _CONNECT = b"CONNECT "
+CLOSED = (nats.errors.ConnectionClosedError, nats.errors.UnexpectedEOF, ConnectionError)
 
 
 class Refusal(nats.errors.Error):
@@ -37,10 +38,12 @@ class IdentifiedClient(Client):  # type: ignore[misc, unused-ignore]
         """A transport whose TLS failed never reports that it is closed, for which nats-py would wait."""
         try:
             await super()._process_connect_init()
-        except BaseException:
+        except BaseException as error:
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]
                 self._transport = None
+            if isinstance(error, CLOSED) and self._has_certificate and self._server_info.get("tls_verify"):
+                raise Refusal(closed_after_certificate(self._address)) from None
             raise
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
@@ -48,8 +51,8 @@ class IdentifiedClient(Client):  # type: ignore[misc, unused-ignore]
             if not (info.get("tls_required") or info.get("tls_available")) or self._scheme == "ws":
                 raise Refusal(no_tls(self._address))
             info["tls_required"] = True
-        has_certificate = self._target.tls is not None and self._target.tls.cert
-        if initial_connection and info.get("tls_required") and info.get("tls_verify") and not has_certificate:
+        asks_for_certificate = info.get("tls_required") and info.get("tls_verify")
+        if initial_connection and asks_for_certificate and not self._has_certificate:
             # The server would close the connection, perhaps before we can read why.
             raise Refusal(no_certificate(self._address))
         await super()._process_info(info, initial_connection)
@@ -57,6 +60,10 @@ class IdentifiedClient(Client):  # type: ignore[misc, unused-ignore]
     def _insists_on_tls(self) -> bool:
         """wss:// has its own: the WebSocket is encrypted before NATS begins."""
         return self._scheme != "wss" and (self._target.tls is not None or self._scheme == "tls")
+
+    @property
+    def _has_certificate(self) -> bool:
+        return self._target.tls is not None and bool(self._target.tls.cert)
 
     @property
     def _address(self) -> str:

@@ -202,7 +202,7 @@ class InterruptibleClient:
 @contextlib.asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[InterruptibleClient]:
     """An open connection; Ctrl-C and SIGTERM set its `interrupted` from then on."""
-    _route_log()
+    route_log()
     connection = InterruptibleClient(target)
     try:
         await connection.open()
@@ -305,7 +305,7 @@ class _OneLineHandler(logging.Handler):
         say(f"{record.getMessage()}{f': {cause}' if cause else ''}")
 
 
-def _route_log() -> None:
+def route_log() -> None:
     """nats-py logs some errors, with a traceback: show them as one line.
 
     asyncio warns that a nats-py connection over TLS closes when the server does: so it should.

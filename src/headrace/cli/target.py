@@ -36,9 +36,11 @@ class Target:
         return "Target(...)"  # a URL may contain a password, too
 
 
-FILES = {
+IDENTITY_FILES = {
     "--creds": ("NATS_CREDS", "Credentials file (.creds) with a user's JWT and seed."),
     "--nkey": ("NATS_NKEY", "File with the seed of an nkey."),
+}
+TLS_FILES = {
     "--tls-ca": ("NATS_CA", "CA that signed the server's certificate."),
     "--tls-cert": ("NATS_CERT", "Client certificate."),
     "--tls-key": ("NATS_KEY", "Key of the client certificate."),
@@ -50,14 +52,12 @@ SWITCHES = {
 PASSWORD_HELP = "Password of that key; visible in the process list, so prefer the environment."
 
 
-def identity_options(command: Command, *, environment: bool = True) -> Command:
-    """Adds --creds, --nkey and --tls-…; passes them on as `identity: Credentials` and `tls: Tls | None`."""
+def tls_options(command: Command, *, environment: bool = True) -> Command:
+    """Adds --tls-…; passes them on as `tls: Tls | None`."""
 
     @wraps(command)
-    def with_identity(
+    def with_tls(
         *arguments: Any,
-        creds: str | None,
-        nkey: str | None,
         tls_ca: str | None,
         tls_cert: str | None,
         tls_key: str | None,
@@ -67,11 +67,8 @@ def identity_options(command: Command, *, environment: bool = True) -> Command:
         tls_insecure: bool,
         **others: Any,
     ) -> Any:
-        from headrace.client.credentials import Credentials
         from headrace.client.tls import Tls
 
-        if creds and nkey:
-            raise click.UsageError("use either --creds or --nkey, not both")
         if bool(tls_cert) != bool(tls_key):
             raise click.UsageError("--tls-cert and --tls-key belong together")
         tls = Tls(
@@ -83,20 +80,48 @@ def identity_options(command: Command, *, environment: bool = True) -> Command:
             handshake_first=tls_first,
             insecure=tls_insecure,
         )
-        identity = Credentials(creds=creds or "", nkey=nkey or "")
-        return command(*arguments, identity=identity, tls=None if tls == Tls() else tls, **others)
+        return command(*arguments, tls=None if tls == Tls() else tls, **others)
 
-    def named(variable: str, text: str) -> dict[str, Any]:
-        return {"envvar": variable, "help": f"{text} [env {variable}]"} if environment else {"help": text}
-
-    options = [click.option(name, metavar="FILE", **named(*FILES[name])) for name in FILES]
-    options += [
-        click.option("--tls-key-password", metavar="SECRET", **named("NATS_KEY_PASSWORD", PASSWORD_HELP)),
+    options = [
+        *_files(TLS_FILES, environment),
+        click.option(
+            "--tls-key-password",
+            metavar="SECRET",
+            **_named("NATS_KEY_PASSWORD", PASSWORD_HELP, environment),
+        ),
         click.option("--tls-server-name", metavar="NAME", help="Name in the server's certificate."),
         *(click.option(name, is_flag=True, help=text) for name, text in SWITCHES.items()),
     ]
-    decorated: Command = _with_options(with_identity, options)
+    decorated: Command = _with_options(with_tls, options)
     return decorated
+
+
+def identity_options(command: Command, *, environment: bool = True) -> Command:
+    """Adds --creds, --nkey and --tls-…; passes them on as `identity: Credentials` and `tls: Tls | None`."""
+
+    @wraps(command)
+    def with_identity(*arguments: Any, creds: str | None, nkey: str | None, **others: Any) -> Any:
+        from headrace.client.credentials import Credentials
+
+        if creds and nkey:
+            raise click.UsageError("use either --creds or --nkey, not both")
+        return command(*arguments, identity=Credentials(creds=creds or "", nkey=nkey or ""), **others)
+
+    decorated: Command = _with_options(
+        tls_options(with_identity, environment=environment), _files(IDENTITY_FILES, environment)
+    )
+    return decorated
+
+
+def _files(files: dict[str, tuple[str, str]], environment: bool) -> list[Any]:
+    return [
+        click.option(name, metavar="FILE", **_named(variable, text, environment))
+        for name, (variable, text) in files.items()
+    ]
+
+
+def _named(variable: str, text: str, environment: bool) -> dict[str, Any]:
+    return {"envvar": variable, "help": f"{text} [env {variable}]"} if environment else {"help": text}
 
 
 def connection_options(command: Command) -> Command:

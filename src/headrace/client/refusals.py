@@ -25,6 +25,7 @@ NAME_HINT = (
     "use a name of the certificate in the URL, or give it: --tls-server-name, Spark nats.tls.serverName,"
     " Python Tls(server_name=…)"
 )
+REFUSED_HINT = "it must be valid, and signed by a CA that the server trusts"
 FIRST_HINT = "--tls-first, Spark nats.tls.handshakeFirst, Python Tls(handshake_first=True)"
 CREDENTIALS_HINT = (
     "give user and password, a token, a .creds file or an nkey, as options; the first two may be in the URL:"
@@ -49,6 +50,14 @@ def no_tls(address: object) -> Refused:
 
 def no_certificate(address: object) -> Refused:
     return Refused(f"the server at {address} wants a client certificate", hint=CERTIFICATE_HINT)
+
+
+def closed_after_certificate(address: object) -> Refused:
+    """Its alert says so, but gets lost if the server closes the connection before it has read everything."""
+    return Refused(
+        f"the server at {address} closed the connection: perhaps it does not accept our client certificate",
+        hint=REFUSED_HINT,
+    )
 
 
 def explain(error: BaseException, address: Address, *, wants_tls: bool = False) -> BaseException:
@@ -91,7 +100,7 @@ def explain_tls(error: ssl.SSLError, address: object) -> ConnectionFailed:
         said = reason.partition("ALERT_")[2].replace("_", " ").lower()
         return Refused(
             f"the server at {address} does not accept our client certificate ({said})",
-            hint="it must be valid, and signed by a CA that the server trusts",
+            hint=REFUSED_HINT,
         )
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
         return Refused(

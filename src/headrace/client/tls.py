@@ -62,6 +62,9 @@ class Tls:
             context = ssl.create_default_context(cadata=_read(self.ca, CA) if self.ca else None)
         except (ssl.SSLError, ValueError):
             raise _useless(CA, self.ca, "there is no certificate in it") from None
+        if self.ca:
+            # What we are given is trusted, as NATS clients in Go do, even if it is no root.
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

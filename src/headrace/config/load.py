@@ -10,6 +10,7 @@ import msgspec
 from headrace.config.directives import apply_directives
 from headrace.config.file_format import parse_file
 from headrace.config.flags import PROGRAM, CommandLine, TlsFlags
+from headrace.config.operators.checks import check_signers
 from headrace.config.options import DEFAULT_OPTIONS, Options, check_callout_accounts, with_defaults_for_zero
 from headrace.config.problems import ConfigFileError, Problems
 from headrace.config.tls.context import with_files
@@ -80,4 +81,6 @@ def _read(path: str, base: Options) -> tuple[Options, Problems]:
     options = apply_directives(entries, base, problems)
     with problems.collecting():
         check_callout_accounts(options)
+    with problems.collecting():
+        check_signers(options.trust, path=path)
     return msgspec.structs.replace(options, config_path=path, config_digest=digest(entries)), problems

@@ -131,6 +131,10 @@ class ClaimsService:
             self._fail(message, named, failed, "subject does not match jwt content")
         elif self._must_not_sign(claims.issuer):
             self._fail(message, account, failed, "operator requires issuer to be a signing key")
+        elif claims.issuer not in self._mode.directory.trust.keys:
+            # nats-server keeps it, says that all is well, and refuses the users of the account.
+            reason = f"{claims.issuer} is not a trusted operator or a signing key of one"
+            self._fail(message, account, invalid, reason)
         elif self._is_cache and self._mode.directory.get(account) is None:
             self._answer(message, account, "jwt update cache skipped")
         else:

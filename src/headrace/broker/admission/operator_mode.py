@@ -25,9 +25,10 @@ from headrace.broker.admission.claims_service import ClaimsService
 from headrace.broker.admission.expiry import ExpiryTimers
 from headrace.config.accounts.links import without_cycles
 from headrace.config.identity import AccountOptions
+from headrace.config.operators.checks import SIGNER_HINT, signer_problem
 from headrace.config.options import Options
 from headrace.engine.core.hub import Hub
-from headrace.errors import UsageError
+from headrace.errors import ConfigError, UsageError
 from headrace.keys.claims import Account, AccountClaims, unlimited_account
 from headrace.keys.jwt import InvalidToken, decode_as
 from headrace.keys.nkeys import is_public
@@ -121,7 +122,7 @@ class OperatorMode:
     # -- starting and stopping
 
     def start(self) -> None:
-        """Raises UsageError if the system account or the directory cannot be used."""
+        """Raises UsageError or ConfigError if the system account, the directory or a token cannot be used."""
         self.is_started = True
         self._log_operators()
         if self.store is not None:
@@ -152,13 +153,24 @@ class OperatorMode:
         try:
             store.make()
             for name, token in self._options.trust.preload.items():
-                store.store(name, token)
+                self._store_preload(store, name, token)
         except (OSError, CannotStore) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(
                 f"Could not start resolver: {store.directory}: {reason}",
                 hint="the dir of the resolver must be a directory that the server can write to",
             ) from None
+
+    def _store_preload(self, store: TokenDirectory, name: str, token: str) -> None:
+        """A token that nobody trusted has signed must not replace one that works."""
+        signers = self.directory.trust.keys
+        problem = signer_problem(token, signers)
+        if not problem:
+            store.store(name, token)
+        elif store.has_newer(name, token) and not signer_problem(store.load(name), signers):
+            self._logger.warn(f"{problem}: the newer token in {store.directory} is used")
+        else:
+            raise ConfigError(problem, path=self._options.config_path, hint=SIGNER_HINT)
 
     def _start_url(self, remote: UrlResolver) -> None:
         """See whether anybody answers, and fetch the system account: the only time that this blocks."""
@@ -179,11 +191,6 @@ class OperatorMode:
     def _check_preloads(self) -> None:
         for name, token in self._options.trust.preload.items():
             claims = decode_as(AccountClaims, token)
-            if claims.issuer not in self.directory.trust.keys:
-                self._logger.warn(
-                    f"Account [{name}] of resolver_preload was signed by {claims.issuer}, which is not a "
-                    "trusted operator or a signing key of one: its users are refused until it is signed again"
-                )
             if problems := account_problems(claims):
                 self._logger.warn(f"Account [{name}] has validation issues:")
                 for problem in problems:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from headrace.config.identity import User
 from headrace.config.operators.trust import TrustOptions
 from headrace.errors import ConfigError
-from headrace.keys.claims import OperatorClaims, UserClaims
+from headrace.go_formats import quote
+from headrace.keys.claims import AccountClaims, OperatorClaims, UserClaims
 from headrace.keys.jwt import InvalidToken, decode_as
 from headrace.keys.nkeys import is_public
+
+SIGNER_HINT = "let the operator sign it again, trust the operator who signed it, or remove it"
 
 
 def check_trust(
@@ -37,6 +40,40 @@ def check_trust(
     for key in sorted(trust.pinned_accounts or ()):
         if not is_public(key, "account"):
             raise ConfigError(f'pinned account key "{key}" is not a valid public account nkey')
+
+
+def trusted_signers(trust: TrustOptions) -> frozenset[str]:
+    """The public keys that may sign tokens of accounts."""
+    signers = set(trust.trusted_keys)
+    for token in trust.operators:
+        operator = decode_as(OperatorClaims, token)
+        signers.update(operator.nats.signing_keys)
+        if not operator.nats.strict_signing_key_usage:
+            signers.add(operator.subject)
+    return frozenset(signers)
+
+
+def signer_problem(token: str, signers: frozenset[str]) -> str:
+    """What is wrong if none of them has signed this account of `resolver_preload`; empty: nothing."""
+    claims = decode_as(AccountClaims, token)
+    if claims.issuer in signers:
+        return ""
+    return (
+        f"resolver_preload: account {claims.subject} ({quote(claims.name)}) is signed by {claims.issuer}, "
+        "which is not a trusted operator or a signing key of one"
+    )
+
+
+def check_signers(trust: TrustOptions, *, path: str) -> None:
+    """Raises ConfigError for an account of `resolver_preload` that could never be used: nats-server starts,
+    and refuses its users. A directory may have a newer token, so OperatorMode checks there.
+    """
+    if not trust.is_operator_mode or (trust.resolver is not None and trust.resolver.kind != "memory"):
+        return
+    signers = trusted_signers(trust)
+    for token in trust.preload.values():
+        if problem := signer_problem(token, signers):
+            raise ConfigError(problem, path=path, hint=SIGNER_HINT)
 
 
 def system_account_of(trust: TrustOptions) -> str:

@@ -60,7 +60,8 @@ def _read_operator(entry: Value) -> str:
     except InvalidToken as error:
         where = "the JWT in the configuration" if text is named else named
         raise entry.error(
-            f"error parsing operator JWT: {error}", hint=f"{where} is not the JWT of an operator"
+            f"error parsing operator JWT: {error}",
+            hint=f"{where} is not the JWT of an operator: copy it again",
         ) from None
     return token
 
@@ -171,7 +172,9 @@ def read_preload(value: Value, trust: TrustOptions) -> TrustOptions:
         try:
             claims = decode_as(AccountClaims, entry.plain)
         except InvalidToken as error:
-            raise entry.error("invalid account JWT", hint=f"resolver_preload of {key}: {error}") from None
+            raise entry.error(
+                "invalid account JWT", hint=f"resolver_preload of {key}: {error}; copy its whole JWT again"
+            ) from None
         if not is_public(key, "account") or claims.subject != key:
             # nats-server accepts it, and never finds the account.
             raise entry.error(

@@ -154,6 +154,8 @@ def _trust(context: ssl.SSLContext, ca_file: str) -> None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
     data = _read(ca_file, "")
+    # As in Go, whatever is in the file is trusted: an intermediate authority without its root, too.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=data.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError):
