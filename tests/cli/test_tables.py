@@ -13,17 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.human import (
-    age,
-    duration,
-    moment,
-    parse_duration,
-    parse_moment,
-    parse_size,
-    parse_time,
-    size,
-)
+from headrace.cli.human import age, duration, moment, parse_moment, parse_time, size
 from headrace.cli.tables import Column, cut, facts_lines, table_lines, text_width, wrapped
+from headrace.quantities import parse_duration, parse_size, write_duration, write_size
 from tests.cli.commands import environment
 
 COLUMNS = [
@@ -172,6 +164,19 @@ def test_durations_are_read() -> None:
     assert parse_duration("1.5s") == 1_500_000_000
     assert parse_duration("2d") == 2 * 86400 * 10**9
     assert parse_duration("0") == 0
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_what_is_written_is_read_as_the_same(number: int) -> None:
+    assert parse_duration(write_duration(number)) == number
+    assert parse_size(write_size(number)) == number
+
+
+def test_what_is_written_is_short() -> None:
+    assert write_duration(7 * 86400 * 10**9) == "7d"
+    assert write_duration(5400 * 10**9) == "1h30m"
+    assert write_size(64 << 20) == "64MiB"
+    assert write_size(1000) == "1000"
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "-1s", "1h 30m", "٣s", "300y", "9" * 5000 + "s"])
