@@ -8,11 +8,14 @@ import pty
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Iterator
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.cli.command import headrace
 from headrace.cli.human import age, duration, moment, parse_moment, parse_time, size
 from headrace.cli.tables import Column, cut, facts_lines, table_lines, text_width, wrapped
 from headrace.quantities import parse_duration, parse_size, write_duration, write_size
@@ -205,3 +208,25 @@ def test_times() -> None:
     assert moment("0001-01-01T00:00:00Z") == age("0001-01-01T00:00:00Z") == age("") == "never"
     assert age("1970-01-01T00:00:00Z", now_ns=90 * 10**9) == "1m30s"
     assert age("1970-01-01T00:02:00Z", now_ns=90 * 10**9) == "0s"
+
+
+def every_help(command: click.Command, path: str) -> Iterator[tuple[str, list[str]]]:
+    """What `--help` prints in a terminal of 80 columns, for a command and those in it."""
+    context = click.Context(command, info_name=path, terminal_width=80, max_content_width=80)
+    yield path, command.get_help(context).splitlines()[1:]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from every_help(found, f"{path} {name}")
+
+
+def test_help_fits_into_eighty_columns() -> None:
+    """Only a command of an example may be longer: it is meant to be copied."""
+    found = dict(every_help(headrace, "headrace"))
+    assert len(found) > 70
+    for path, lines in found.items():
+        for line in lines:
+            assert not line.endswith("..."), f"{path}: {line}"
+            is_command = line.startswith("    headrace ") and "   " not in line.strip()
+            assert len(line) <= 80 or is_command, f"{path}: {line}"
