@@ -16,7 +16,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "headrace"
 
-LEAVES = {"errors", "unreadable", "go_formats", "subjects", "keys", "engine"}
+LEAVES = {"errors", "unreadable", "go_formats", "quantities", "subjects", "keys", "engine"}
 SERVER_ROOMS = ["config", "accounts", "broker", "streams", "http_in", "monitor"]
 """Each may import those before it."""
 
@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "unreadable": set(),
     "go_formats": set(),
+    "quantities": {"go_formats"},
     "engine": set(),
     "subjects": {"errors"},
     "keys": {"errors"},

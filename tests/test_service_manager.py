@@ -115,6 +115,18 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_finds_the_unit_well_locked_in() -> None:
+    """At most 1.5 of 10 points of exposure: what is left is the network, and files that a group may read."""
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(DEPLOY / "headrace.service")],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_unit_waits_as_long_as_the_server_drains() -> None:
     from headrace.config.options import Options
 

@@ -8,22 +8,17 @@ import pty
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Iterator
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.human import (
-    age,
-    duration,
-    moment,
-    parse_duration,
-    parse_moment,
-    parse_size,
-    parse_time,
-    size,
-)
+from headrace.cli.command import headrace
+from headrace.cli.human import age, duration, moment, parse_moment, parse_time, size
 from headrace.cli.tables import Column, cut, facts_lines, table_lines, text_width, wrapped
+from headrace.quantities import parse_duration, parse_size, write_duration, write_size
 from tests.cli.commands import environment
 
 COLUMNS = [
@@ -174,6 +169,19 @@ def test_durations_are_read() -> None:
     assert parse_duration("0") == 0
 
 
+@given(st.integers(0, 2**63 - 1))
+def test_what_is_written_is_read_as_the_same(number: int) -> None:
+    assert parse_duration(write_duration(number)) == number
+    assert parse_size(write_size(number)) == number
+
+
+def test_what_is_written_is_short() -> None:
+    assert write_duration(7 * 86400 * 10**9) == "7d"
+    assert write_duration(5400 * 10**9) == "1h30m"
+    assert write_size(64 << 20) == "64MiB"
+    assert write_size(1000) == "1000"
+
+
 @pytest.mark.parametrize("text", ["", "1", "h", "-1s", "1h 30m", "٣s", "300y", "9" * 5000 + "s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011, the text is what matters to users
@@ -200,3 +208,25 @@ def test_times() -> None:
     assert moment("0001-01-01T00:00:00Z") == age("0001-01-01T00:00:00Z") == age("") == "never"
     assert age("1970-01-01T00:00:00Z", now_ns=90 * 10**9) == "1m30s"
     assert age("1970-01-01T00:02:00Z", now_ns=90 * 10**9) == "0s"
+
+
+def every_help(command: click.Command, path: str) -> Iterator[tuple[str, list[str]]]:
+    """What `--help` prints in a terminal of 80 columns, for a command and those in it."""
+    context = click.Context(command, info_name=path, terminal_width=80, max_content_width=80)
+    yield path, command.get_help(context).splitlines()[1:]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from every_help(found, f"{path} {name}")
+
+
+def test_help_fits_into_eighty_columns() -> None:
+    """Only a command of an example may be longer: it is meant to be copied."""
+    found = dict(every_help(headrace, "headrace"))
+    assert len(found) > 70
+    for path, lines in found.items():
+        for line in lines:
+            assert not line.endswith("..."), f"{path}: {line}"
+            is_command = line.startswith("    headrace ") and "   " not in line.strip()
+            assert len(line) <= 80 or is_command, f"{path}: {line}"

@@ -51,6 +51,10 @@ async def delete_streams(client: Client) -> list[str]:
 async def wait_until_removed(streams: Path, names: list[str]) -> None:
     """nats-server removes files after its answer; a stream that is created before that finds them again.
 
+    It renames S to .S and removes that in the background. If S is deleted again while .S is still there, it
+    cannot be renamed and stays, with its messages: the next S has them, and a restore of S fails ("expected
+    sequence does not match store"). So wait for both.
+
     It also removes the directory if it is empty, even while a new stream is being created in it. Something
     that lies there keeps it from doing so.
     """
@@ -61,6 +65,7 @@ async def wait_until_removed(streams: Path, names: list[str]) -> None:
         except FileNotFoundError:
             pass  # it was removed in between
         else:
-            if not any((streams / name).exists() for name in names):
+            if not any((streams / f"{hidden}{name}").exists() for name in names for hidden in ("", ".")):
                 return
         await asyncio.sleep(POLL_SECONDS)
+    pytest.fail(f"nats-server still has files of {names} in {streams}")

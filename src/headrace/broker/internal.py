@@ -68,6 +68,20 @@ class InternalClient:
     def has_interest(self, subject: bytes) -> bool:
         return self.interest.has(subject)
 
+    def has_subscriber(self, subject: bytes, group: bytes = b"") -> bool:
+        """Whether somebody subscribes to exactly this subject: in this queue group, or in none if it is empty
+
+        As in nats-server, a subscription with wildcards does not count, but receives what is delivered.
+        """
+        plain, groups = self.interest.match(subject)
+        if not group:
+            return any(subscription.subject == subject for subscription in plain)
+        return any(
+            subscription.subject == subject and subscription.queue == group
+            for members in groups
+            for subscription in members
+        )
+
     def watch_interest(self, subject: bytes, watcher: Watcher) -> None:
         """Call it, at the end of the tick, whenever a subscription to just this subject comes or goes."""
 

@@ -38,14 +38,14 @@ account_option = click.option(
 @click.group(
     epilog="""\b
 Examples:
-  headrace auth init ./nats                       operator, accounts, a user, a configuration
-  headrace auth user bert --dir ./nats            another user, with its .creds file
-  headrace auth revoke bert --dir ./nats          that user is refused from now on
+  headrace auth init ./nats                       accounts, a user
+  headrace auth user bert --dir ./nats            another user
+  headrace auth revoke bert --dir ./nats          refuse it from now on
   headrace auth show ./nats/creds/APP/anna.creds  what a token says
 """
 )
 def auth() -> None:
-    """Create operators, accounts and users, with tokens that any NATS server accepts."""
+    """Create operators, accounts and users. Any NATS server accepts their tokens."""
 
 
 @auth.command()
@@ -54,9 +54,10 @@ def auth() -> None:
 @click.option("--account", default="APP", metavar="NAME", help="Name of the first account. [default: APP]")
 @click.option("--user", default="app", metavar="NAME", help="Name of its first user. [default: app]")
 def init(directory: str, operator: str, account: str, user: str) -> int:
-    """Create an operator, a system account, an account and a user in DIRECTORY, and a server configuration.
+    """Create keys, users and a configuration in DIRECTORY.
 
-    Keys and credentials are files that only you can read.
+    There is an operator, a system account, an account and a user in it. Keys and credentials are files that
+    only you can read.
     """
     from headrace.accounts.keyring import Keyring
 
@@ -175,7 +176,10 @@ def revoke(name: str, directory: str, account: str | None, server: str | None, t
 )
 @tls_options
 def push(directory: str, server: str, tls: Tls | None) -> int:
-    """Send the tokens of all accounts to a running server, as the user of the system account."""
+    """Send the tokens of all accounts to a running server.
+
+    It connects as the user of the system account.
+    """
     from headrace.accounts.keyring import Keyring
 
     return _push(Keyring(directory), server, tls)

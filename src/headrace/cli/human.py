@@ -1,7 +1,6 @@
-"""Quantities as people read and write them: sizes, durations, ages and times, in both directions.
+"""Quantities as people read them, sizes, durations, ages and times, and the options that take them.
 
-What is written follows the nats tool: `1h30m`, `2d`, `64MB`, `10KiB`. Durations are in nanoseconds, as in the
-JetStream API.
+Durations are in nanoseconds, as in the JetStream API. What people write is read by `quantities.py`.
 """
 
 from __future__ import annotations
@@ -14,30 +13,11 @@ from typing import Any
 import click
 
 from headrace.go_formats import EPOCH, LAST_TIME, NANOSECONDS
+from headrace.quantities import parse_duration, parse_size
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-LARGEST_INTEGER = (1 << 63) - 1
 
-_DURATION_UNITS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "ms": 1_000_000,
-    "s": NANOSECONDS,
-    "m": 60 * NANOSECONDS,
-    "h": 3600 * NANOSECONDS,
-    "d": 86_400 * NANOSECONDS,
-    "D": 86_400 * NANOSECONDS,
-    "w": 7 * 86_400 * NANOSECONDS,
-    "W": 7 * 86_400 * NANOSECONDS,
-    "M": 30 * 86_400 * NANOSECONDS,
-    "y": 365 * 86_400 * NANOSECONDS,
-    "Y": 365 * 86_400 * NANOSECONDS,
-}
 _SHOWN_UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-_DURATION_PART = re.compile(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?(ns|us|µs|ms|[smhdDwWMyY])")
-_DURATION = re.compile(f"(?:{_DURATION_PART.pattern})+")
-_SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTPE]?)(i?B)?", re.IGNORECASE)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
@@ -110,37 +90,6 @@ def moment(text: str) -> str:
         return "never"
     seconds = parse_time(text) // NANOSECONDS
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def parse_duration(text: str) -> int:
-    """Nanoseconds of `1h30m`, `2d`, `1.5s`. Raises ValueError."""
-    if text == "0":
-        return 0
-    if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration such as 30s, 1h30m or 2d")
-    total = 0
-    for whole, fraction, unit in _DURATION_PART.findall(text):
-        length = _DURATION_UNITS[unit]
-        total += int(whole) * length
-        if fraction:
-            total += int(fraction) * length // 10 ** len(fraction)
-    if total > LARGEST_INTEGER:
-        raise ValueError(f"{text!r} is too long: at most 292 years")
-    return total
-
-
-def parse_size(text: str) -> int:
-    """Bytes of `1024`, `64MB`, `10KiB`, all in steps of 1024, as the nats tool does; -1 is no limit."""
-    if text == "-1":
-        return -1
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is not a size such as 1024, 64MB or 1GiB")
-    step = "BKMGTPE".index(found[2].upper() or "B")
-    count = int(found[1]) << (10 * step)
-    if count > LARGEST_INTEGER:
-        raise ValueError(f"{text!r} is larger than 8 EiB")
-    return count
 
 
 def parse_moment(text: str) -> int:

@@ -30,7 +30,7 @@ NO_RESPONDERS = "503"
 Examples:
   headrace request time.now
   headrace request add '{"a": 1, "b": 2}' --raw
-  headrace request who.is.there --replies 0 --timeout 1    all answers within a second
+  headrace request who.is.there --replies 0 --timeout 1   all within a second
 """
 )
 @click.argument("subject", callback=subject_to_publish)

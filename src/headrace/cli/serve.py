@@ -29,9 +29,9 @@ DEFAULT_STORE = "headrace-data"
 @click.command(
     epilog="""\b
 Examples:
-  headrace serve                                 on 127.0.0.1:4222, for this machine only
-  headrace serve -p -1 -m -1                     on any free ports
-  headrace serve --store /var/lib/headrace       with streams in a directory of their own
+  headrace serve                             on 127.0.0.1:4222
+  headrace serve -p -1 -m -1                 on any free ports
+  headrace serve --store /var/lib/headrace   with streams in this directory
   HEADRACE_TOKEN=secret headrace serve --host 0.0.0.0
 """
 )

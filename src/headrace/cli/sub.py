@@ -17,9 +17,9 @@ from headrace.cli.target import Target, connection_options
 @click.command(
     epilog="""\b
 Examples:
-  headrace sub 'greet.*'                 one token: greet.anna, but not greet.anna.now
-  headrace sub 'orders.>' --json         the rest of the subject: orders.eu.paid
-  headrace sub jobs --queue workers      share the messages with others in the group
+  headrace sub 'greet.*'                 one token, as in greet.anna
+  headrace sub 'orders.>' --json         any rest, as in orders.eu.paid
+  headrace sub jobs --queue workers      share them with others
   headrace sub backup -n 1 --raw > file  the payload of one message
 """
 )

@@ -65,7 +65,7 @@ def explain(error: BaseException, address: Address, *, wants_tls: bool = False) 
     if isinstance(error, ConnectionEnded):
         if isinstance(error.__cause__, ssl.SSLError):
             return explain_tls(error.__cause__, address)
-        first = f"if it expects TLS first: {FIRST_HINT}" if wants_tls else ""
+        first = f"if it expects TLS first: {FIRST_HINT}" if wants_tls else "is it the port for clients?"
         return ConnectionFailed(f"the server at {address} closed the connection at once", hint=first)
     if isinstance(error, ssl.SSLError):
         return explain_tls(error, address)

@@ -23,6 +23,7 @@ from tests.monitor.metrics.scrape import populated, scrape
 ROOT = Path(__file__).parents[3]
 DASHBOARD = json.loads((ROOT / "deploy/grafana/headrace.json").read_text())
 ALERTS = ROOT / "deploy/prometheus/alerts.yml"
+CASES = ROOT / "deploy/prometheus/alerts_test.yml"
 CONFIGURATION = ROOT / "deploy/prometheus/prometheus.yml"
 MANUAL = ROOT / "docs/metrics.md"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
@@ -136,9 +137,32 @@ def test_alert_rules_are_well_formed() -> None:
     assert configuration["scrape_configs"][0]["job_name"] == "headrace"
 
 
+async def test_the_cases_of_the_alerts_speak_of_what_exists(
+    start: Starter, connect: Connecter, tmp_path: Path
+) -> None:
+    """What makes them fire is checked by promtool below; that these series exist is checked here."""
+    server, _ = await populated(start, connect, tmp_path)
+    scraped = series_of(await scrape(server.monitor.port))
+    document = yaml.safe_load(CASES.read_text())
+    assert document["rule_files"] == [ALERTS.name]
+    names = {rule["alert"] for rule in RULES}
+    fired = set()
+    for case in document["tests"]:
+        for series in case["input_series"]:
+            name, _, labels = series["series"].partition("{")
+            assert name in scraped, name
+            known = {label for each in scraped[name] for label in each} | ADDED_LABELS
+            assert {label for label, _, _ in MATCHER.findall(labels)} <= known, series
+        for check in case["alert_rule_test"]:
+            assert check["alertname"] in names
+            fired |= {check["alertname"]} if check.get("exp_alerts") else set()
+    assert len(fired) >= 7
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 async def test_promtool_agrees(start: Starter, connect: Connecter, tmp_path: Path) -> None:
     subprocess.run(["promtool", "check", "rules", ALERTS], check=True)
+    subprocess.run(["promtool", "test", "rules", CASES], check=True)
     subprocess.run(["promtool", "check", "config", CONFIGURATION], check=True)
     server, _ = await populated(start, connect, tmp_path)
     page = (await fetch(server.monitor.port, "/metrics")).body

@@ -109,9 +109,11 @@ async def compressed(client: Client) -> None:
     await publish_many(client, "s", 10)
 
 
-async def delete_for_good(client: Client, store: Path) -> None:
+async def delete_for_good(peers: Peers, client: Client, store: Path) -> None:
     """nats-server removes files after its answer; a stream of the same name finds what is left."""
     await delete(client, "S")
+    if client is not peers.real:
+        return
     await wait_until_removed(store / "real" / "jetstream" / "$G" / "streams", ["S"])
 
 
@@ -156,7 +158,7 @@ async def test_a_stream_is_the_same_after_backup_and_restore(
     await case(source)
     before = await describe(source)
     made = await backup(source, "S", chunk_size=1024)
-    await delete_for_good(source, store)
+    await delete_for_good(peers, source, store)
     answer = await restore(target, made, chunk=777)
     after = await describe(target)
     assert after == before
@@ -215,7 +217,7 @@ async def test_consumers_can_be_left_out(peers: Peers, store: Path) -> None:
         await with_everything(client)
         made = await backup(client, "S", no_consumers=True)
         assert made.state["consumer_count"] == 4
-        await delete_for_good(client, store)
+        await delete_for_good(peers, client, store)
         answer = await restore(client, made)
         assert answer["state"]["consumer_count"] == 0
 
@@ -302,6 +304,25 @@ async def test_a_receiver_that_unsubscribes_is_left(peers: Peers) -> None:
     await subscription.next_msg(timeout=SECONDS)
     await subscription.unsubscribe()
     assert json.loads((await completed.next_msg(timeout=SECONDS)).data)["error"] == "no interest"
+
+
+async def test_a_receiver_may_subscribe_after_the_answer(peers: Peers) -> None:
+    """As the nats tool does, whose subscription to all answers matches the subject before that."""
+    found = []
+    for client in (peers.real, peers.ours):
+        await create(client)
+        await publish_many(client, "s", 3)
+        prefix = client.new_inbox()
+        answers = await client.subscribe(f"{prefix}.*")
+        asked = {"deliver_subject": f"{prefix}.chunks"}
+        await client.request("$JS.API.STREAM.SNAPSHOT.S", json.dumps(asked).encode(), timeout=SECONDS)
+        await asyncio.sleep(0.2)
+        assert answers.pending_msgs == 0
+        chunks = await client.subscribe(f"{prefix}.chunks")
+        data = [(await chunks.next_msg(timeout=SECONDS)).data for _ in range(2)]
+        found.append([bool(one) for one in data])
+        await chunks.unsubscribe()
+    assert found == [[True, False]] * 2
 
 
 async def test_a_snapshot_of_a_stream_that_is_deleted_ends_with_an_error(peers: Peers) -> None:

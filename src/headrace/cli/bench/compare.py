@@ -39,7 +39,10 @@ def compare(
     json_file: str | None,
     markdown: bool,
 ) -> int:
-    """Compare servers: each SERVER is headrace, nats-server, a path or a URL; ratios are to the first."""
+    """Compare servers, as ratios to the first.
+
+    Each SERVER is headrace, nats-server, a path or a URL.
+    """
     from headrace.bench.comparison import show_comparison
     from headrace.bench.servers import find_server
     from headrace.bench.suites import ROUNDS, choose_rows

@@ -44,9 +44,10 @@ SETTINGS = {
 @click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
 @click.option("--compare-machines", is_flag=True, help="Show the runs of all machines, not only the latest.")
 def report(directory: Path, out: Path | None, master: str | None, compare_machines: bool) -> None:
-    """Read the runs saved by `headrace bench --save DIR`, and write a page with charts and tables.
+    """Write a page with charts and tables of saved runs.
 
-    It compares runs of one machine only, the most recent one, and prints how many others were left out.
+    It reads what `headrace bench --save DIR` has saved. It compares runs of one machine only, the most recent
+    one, and prints how many others were left out.
     """
     from headrace.bench.report.samples import find_runs
 

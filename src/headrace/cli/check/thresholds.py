@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from headrace.cli.human import Duration, parse_duration
+from headrace.cli.human import Duration
 from headrace.errors import HeadraceError
 from headrace.go_formats import NANOSECONDS
+from headrace.quantities import parse_duration
 
 METADATA = "io.nats.monitor."
 

@@ -11,8 +11,8 @@ VARIABLE = "_HEADRACE_COMPLETE"
 @click.command(
     epilog="""\b
 Examples:
-  eval "$(headrace completion bash)"                                     this bash; in ~/.bashrc: always
-  eval "$(headrace completion zsh)"                                      in ~/.zshrc, after compinit
+  eval "$(headrace completion bash)"    this bash; in ~/.bashrc: always
+  eval "$(headrace completion zsh)"     in ~/.zshrc, after compinit
   headrace completion fish > ~/.config/fish/completions/headrace.fish
 """
 )

@@ -139,7 +139,10 @@ def edit(
     settings: Document,
     as_json: bool,
 ) -> int:
-    """Change the configuration of a consumer, after showing the differences."""
+    """Change the configuration of a consumer.
+
+    It shows the differences and asks first.
+    """
     from headrace.cli.stream.api import open_api
 
     with open_api(target) as api:

@@ -27,7 +27,10 @@ Examples:
 @force_option
 @json_option
 def pause(target: Target, stream: str, consumer: str, until: str, force: bool, as_json: bool) -> None:
-    """Deliver nothing for a duration, or until a time (in UTC unless it says otherwise)."""
+    """Deliver nothing for a duration, or until a time.
+
+    The time is in UTC unless it says otherwise.
+    """
     from headrace.cli.stream.api import open_api
 
     end = parse_until(until)

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from headrace.cli.human import Duration, Size, parse_duration, parse_time
+from headrace.cli.human import Duration, Size, parse_time
 from headrace.cli.stream.settings import Setting, key_values, split_list
 from headrace.go_formats import format_time
+from headrace.quantities import parse_duration
 
 Config = dict[str, Any]
 

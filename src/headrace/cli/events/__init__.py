@@ -29,8 +29,8 @@ FREQUENT = ("$SYS.ACCOUNT.*.SERVER.CONNS", "$SYS.SERVER.*.STATSZ")
 @click.command(
     epilog="""\b
 Examples:
-  headrace events                                  advisories of JetStream
-  headrace events --user admin --password secret   system events, too, with a user of the system account
+  headrace events                       advisories of JetStream
+  headrace events --creds sys.creds     those of the system account, too
   headrace events --filter ORDERS --json
 """
 )

@@ -56,7 +56,10 @@ def delete(target: Target, bucket: str, key: str | None, force: bool) -> int:
 @force_option
 @click.option("--ttl", type=Duration, default=0, metavar="DURATION", help="Remove the mark after this long.")
 def purge(target: Target, bucket: str, key: str, force: bool, ttl: int) -> int:
-    """Delete KEY with its history; only a mark that it was purged remains."""
+    """Delete KEY with its history.
+
+    Only a mark that it was purged remains.
+    """
     from headrace.cli.jetstream.api import run_with_jetstream
     from headrace.cli.kv.bucket import open_bucket
 
@@ -77,7 +80,10 @@ def purge(target: Target, bucket: str, key: str, force: bool, ttl: int) -> int:
 @force_option
 @json_option
 def revert(target: Target, bucket: str, key: str, revision: int, force: bool, as_json: bool) -> int:
-    """Store the value that KEY had in REVISION again, and show the history."""
+    """Store the value that KEY had in REVISION again.
+
+    Then show the history.
+    """
     from headrace.cli.jetstream.api import run_with_jetstream
     from headrace.cli.kv.bucket import KeyMissingError, open_bucket
 
@@ -100,7 +106,10 @@ def revert(target: Target, bucket: str, key: str, revision: int, force: bool, as
 @connection_options
 @force_option
 def compact(target: Target, bucket: str, force: bool) -> int:
-    """Free the space of deleted keys: their history, and marks that are older than 30 minutes."""
+    """Free the space of deleted keys.
+
+    Their history is removed, and marks that are older than 30 minutes.
+    """
     from headrace.cli.jetstream.api import run_with_jetstream
     from headrace.cli.kv.bucket import open_bucket
 

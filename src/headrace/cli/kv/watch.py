@@ -43,7 +43,10 @@ def watch(
     revision: int | None,
     as_json: bool,
 ) -> int:
-    """Print the values of BUCKET, or of the keys that match KEY, and every change until Ctrl-C."""
+    """Print values, and every change until Ctrl-C.
+
+    Of all keys of BUCKET, or of those that match KEY.
+    """
     import asyncio
 
     if sum((history, updates, revision is not None)) > 1:

@@ -46,7 +46,10 @@ Examples:
 )
 @click.option("--force", "-f", is_flag=True, help="Replace a file without asking.")
 def get(target: Target, bucket: str, name: str, output: str | None, progress: bool, force: bool) -> int:
-    """Write the object NAME of BUCKET to a file of that name in the current directory."""
+    """Write the object NAME of BUCKET to a file.
+
+    The file has that name, and is in the current directory.
+    """
     from headrace.cli.jetstream.api import run_with_jetstream
     from headrace.cli.object.progress import Progress
     from headrace.cli.object.store import open_store

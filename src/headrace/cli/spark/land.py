@@ -220,7 +220,10 @@ def _land(landing: Landing, master: str | None, metrics_at: tuple[str, int] | No
 @storage_option
 @click.option("--master", metavar="MASTER", help="Spark master. [default: local[*], this machine]")
 def retry(directory: str, storage: dict[str, str], master: str | None) -> None:
-    """Land the dead letters of a table again, after its schema was corrected."""
+    """Land the dead letters of a table again.
+
+    Correct its schema first.
+    """
     from headrace.spark.session import require_pyspark
     from headrace.spark.table.retry import Retry
 

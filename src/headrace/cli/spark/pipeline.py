@@ -57,7 +57,10 @@ def pipeline() -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--quick", is_flag=True, help="Skip the checks that need Spark: SQL and column names.")
 def check(file: Path, quick: bool) -> None:
-    """Report the errors in a pipeline file, without running it and without a server."""
+    """Report the errors in a pipeline file.
+
+    Nothing runs, and no server is needed.
+    """
     from headrace.spark.pipeline.plan import build_views, import_functions
     from headrace.spark.pipeline.reading import read_pipeline
     from headrace.spark.pipeline.server import check_reachable
@@ -96,7 +99,10 @@ def run(
     identity: Credentials,
     tls: Tls | None,
 ) -> None:
-    """Run a pipeline until Ctrl-C or, with --once, until everything is processed."""
+    """Run a pipeline until Ctrl-C.
+
+    With --once, until everything is processed.
+    """
     from headrace.cli.spark.spark_command import check_not_connect
     from headrace.spark.pipeline.plan import import_functions
     from headrace.spark.pipeline.reading import read_pipeline

@@ -52,7 +52,10 @@ def table_arguments(command: Command) -> Command:
 @table_arguments
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Print only the newest N versions.")
 def history(directory: str, storage: dict[str, str], master: str | None, limit: int | None) -> None:
-    """Print the versions of a table, the newest first: which batch wrote what."""
+    """Print the versions of a table, the newest first.
+
+    They say which batch wrote what.
+    """
     from headrace.spark.table.interface import RETRY
 
     with _opened(directory, storage, master) as found:
@@ -78,7 +81,10 @@ def _cells(commit: Commit | None) -> tuple[str, str, str, str]:
 @table.command(epilog=EPILOG)
 @table_arguments
 def files(directory: str, storage: dict[str, str], master: str | None) -> None:
-    """Print the files of the newest version of a table, for programs that read Parquet only."""
+    """Print the files of the newest version of a table.
+
+    For programs that read Parquet only.
+    """
     with _opened(directory, storage, master) as found:
         for file in found.files():
             click.echo(f"{found.directory}/{file.path}")

@@ -17,7 +17,7 @@ DEFAULT_MONITOR = "http://127.0.0.1:8222"
 @click.command(
     epilog="""\b
 Examples:
-  headrace top                                  a server with a monitor port on this machine
+  headrace top                                  a server on this machine
   headrace top --monitor http://nats:8222 --sort bytes_to
   headrace top --streams
   headrace top --once --json                    for programs

@@ -1,5 +1,6 @@
 """What the page changes. Each act is one request in the user's account, checked as any client's would be.
 
+stream.create      $JS.API.STREAM.CREATE.<stream>
 stream.purge       $JS.API.STREAM.PURGE.<stream>
 connection.close   $SYS.REQ.SERVER.<id>.KICK, whose permission it needs
 key.put            $KV.<bucket>.<key>, and so on
@@ -19,6 +20,7 @@ from headrace.go_formats import format_time
 from headrace.monitor.console.asking import Asking, Document, shown
 from headrace.monitor.console.calls import HeaderList, decode_headers, encode_headers, read_answer
 from headrace.monitor.console.refusal import Refusal, bad_request, not_found
+from headrace.monitor.console.stream_settings import StreamSettings, read_settings
 from headrace.monitor.console.views.connections import find_connection
 from headrace.monitor.console.views.messages import WHOLE_BYTES
 from headrace.subjects.grammar import is_subset, is_valid_publish_subject
@@ -39,6 +41,10 @@ class OfAccount(msgspec.Struct, forbid_unknown_fields=True):
 
 class OfStream(OfAccount):
     stream: str
+
+
+class SaveStream(OfStream):
+    settings: StreamSettings
 
 
 class Confirmed(OfStream):
@@ -119,6 +125,23 @@ async def call(ask: Asking, body: OfAccount, subject: str, fields: dict[str, Any
 
 
 # -- streams and messages
+
+
+async def create_stream(ask: Asking, body: SaveStream) -> Document:
+    if not body.stream or not NO_TOKEN.isdisjoint(body.stream):
+        raise bad_request("A stream has a name, without spaces, dots, slashes and wildcards.")
+    fields = {"name": body.stream, **read_settings(body.settings)}
+    await call(ask, body, f"STREAM.CREATE.{body.stream}", fields)
+    return {"success": True}
+
+
+async def update_stream(ask: Asking, body: SaveStream) -> Document:
+    """An update replaces the whole configuration, so what the form did not change is asked for first."""
+    name = token(body.stream, "stream")
+    changes = read_settings(body.settings)
+    info = await call(ask, body, f"STREAM.INFO.{name}", {})
+    await call(ask, body, f"STREAM.UPDATE.{name}", info["config"] | changes)
+    return {"success": True}
 
 
 def check_confirmed(body: Confirmed) -> None:
@@ -291,6 +314,8 @@ def reading(kind: type[Body], act: Callable[[Asking, Body], Awaitable[Document]]
 
 
 ACTS: dict[str, Act] = {
+    "stream.create": reading(SaveStream, create_stream),
+    "stream.update": reading(SaveStream, update_stream),
     "stream.purge": reading(Purge, purge_stream),
     "stream.delete": reading(Confirmed, delete_stream),
     "message.delete": reading(OneMessage, delete_message),

@@ -51,8 +51,12 @@ class ChunkSender:
         client.watch_interest(self._subject, self._on_interest)
 
     async def begin(self) -> None:
-        """Give the receiver a moment to subscribe."""
-        if not self._client.has_interest(self._subject):
+        """Give the receiver a moment to subscribe.
+
+        The nats tool does so after the answer, to a subject that its wildcard for all answers matches, too:
+        what came before would get lost there. So that does not count.
+        """
+        if not self._client.has_subscriber(self._subject):
             await self._wait(INTEREST_SECONDS)
             self._is_gone = False
 
@@ -99,6 +103,6 @@ class ChunkSender:
         self._room = min(self._room + 1, self._most)
         self._news.set()
 
-    def _on_interest(self, is_there: bool) -> None:
-        self._is_gone = not is_there
+    def _on_interest(self, _has_any: bool) -> None:
+        self._is_gone = not self._client.has_subscriber(self._subject)
         self._news.set()

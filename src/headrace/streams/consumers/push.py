@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.broker.internal import InternalClient
 from headrace.streams import headers as header_block
 from headrace.streams.consumers.acknowledgements import Acks
 from headrace.streams.consumers.core import Core, idle_heartbeat
@@ -47,7 +46,7 @@ class PushDelivery:
         self.is_active = False
 
     def _has_interest(self) -> bool:
-        return _has_subscriber(self._core.client, self._subject, self._core.config.deliver_group.encode())
+        return self._core.client.has_subscriber(self._subject, self._core.config.deliver_group.encode())
 
     def _on_interest(self, _has_any: bool) -> None:
         self._look_for_subscribers()
@@ -156,18 +155,3 @@ class PushDelivery:
     def _schedule_heartbeat(self) -> None:
         if self._core.config.idle_heartbeat:
             self._core.alarm.set("heartbeat", self._core.now() + self._core.config.idle_heartbeat)
-
-
-def _has_subscriber(client: InternalClient, subject: bytes, group: bytes) -> bool:
-    """Whether somebody subscribes to exactly this subject, in this queue group or, if it is empty, in none.
-
-    As in nats-server, a subscription with wildcards does not count, but receives what is delivered.
-    """
-    plain, groups = client.interest.match(subject)
-    if not group:
-        return any(subscription.subject == subject for subscription in plain)
-    return any(
-        subscription.subject == subject and subscription.queue == group
-        for members in groups
-        for subscription in members
-    )

@@ -12,7 +12,7 @@ export function toast(kind, text) {
 }
 
 // Resolves when the work is done, or with false if the user changed their mind. Errors stay in the dialog.
-export function question({ title, text, action, danger = false, fields = [], confirm = "", isNote = false, work }) {
+export function question({ title, text, action, danger = false, fields = [], confirm = "", isNote = false, wide = false, work }) {
   return new Promise((resolve) => {
     const problem = h("div");
     const submit = h("button", { class: `button primary ${danger ? "danger" : ""}`, type: "submit" }, action);
@@ -30,7 +30,7 @@ export function question({ title, text, action, danger = false, fields = [], con
       h("div", { class: "row end" },
         !isNote && h("button", { class: "button", type: "button", onclick: () => finish(false) }, "Cancel"),
         submit));
-    const dialog = h("dialog", { "aria-label": title }, form);
+    const dialog = h("dialog", { "aria-label": title, class: wide && "wide" }, form);
 
     function finish(result) {
       dialog.close();
@@ -58,9 +58,10 @@ export function question({ title, text, action, danger = false, fields = [], con
 }
 
 export function field(name, label, properties = {}, hint = "") {
-  const { options, ...rest } = properties;
+  const { options, lines, ...rest } = properties;
   const input = options
     ? h("select", { name, ...rest }, ...options.map(([value, title]) => h("option", { value }, title)))
+    : lines ? h("textarea", { name, rows: lines, spellcheck: "false", ...rest })
     : h("input", { type: "text", name, autocomplete: "off", spellcheck: "false", ...rest });
   return { name, input, node: h("label", { class: "field" }, label, input, hint && h("span", { class: "hint" }, hint)) };
 }

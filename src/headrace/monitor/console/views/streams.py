@@ -11,6 +11,7 @@ import msgspec
 
 from headrace.monitor.console.asking import Asking, Document
 from headrace.monitor.console.refusal import bad_request
+from headrace.monitor.console.stream_settings import write_settings
 from headrace.monitor.console.views.overview import troubles_of
 from headrace.subjects.grammar import FULL_WILDCARD, is_valid_subject
 
@@ -87,6 +88,7 @@ async def show_stream(ask: Asking) -> Document:
     stream = ask.stream()
     ask.viewer.check_publish(f"$JS.API.STREAM.INFO.{stream.name}")
     log, info = stream.log, stream.info()
+    config = msgspec.to_builtins(stream.config)
     return {
         **summarize(stream),
         "now": int(time.time() * 1000),
@@ -94,7 +96,8 @@ async def show_stream(ask: Asking) -> Document:
         "created": stream.created // 1_000_000,
         "first_time": (log.first_time if log.count else 0) // 1_000_000,
         "deleted": log.num_deleted,
-        "config": msgspec.to_builtins(stream.config),
+        "config": config,
+        "settings": write_settings(config),
         "mirror": info.mirror,
         "sources": info.sources,
         "problems": troubles_of(stream),

@@ -5,8 +5,8 @@ import { pager, searchField, table } from "../table.js";
 
 const ROWS = 50;
 
-// `rowsOf(view)` are the rows of a view; `nothing(filter)` is what an empty list says.
-export function listing(app, { view, values = {}, columns, key, caption, words, sort, placeholder, rowsOf, onView, nothing, onRow, rowLabel, title }) {
+// `rowsOf(view)` are the rows of a view; `nothing(view)` is what an empty list says; `action` is a button next to the filter.
+export function listing(app, { view, values = {}, columns, key, caption, words, sort, placeholder, rowsOf, onView, nothing, onRow, rowLabel, title, action = null }) {
   const order = { ...sort };
   let filter = "";
   let offset = 0;
@@ -42,7 +42,7 @@ export function listing(app, { view, values = {}, columns, key, caption, words, 
     content,
     search,
     refresh: open,
-    node: h("div", {}, h("div", { class: "head" }, h("h1", {}, title), h("span", { class: "space" }), search), content),
+    node: h("div", {}, h("div", { class: "head" }, h("h1", {}, title), h("span", { class: "space" }), search, action), content),
     stop: () => stream?.stop(),
   };
 }

@@ -8,6 +8,7 @@ import * as format from "../format.js";
 import { pager, searchField, table } from "../table.js";
 import { consumerList } from "./consumers.js";
 import { messages } from "./messages.js";
+import { editStream } from "./stream_form.js";
 
 const TABS = [["messages", "Messages"], ["subjects", "Subjects"], ["consumers", "Consumers"], ["config", "Configuration"]];
 
@@ -18,17 +19,21 @@ export function stream(app, [account = "", stream = "", tab = "messages"]) {
   const content = { messages: () => messages(app, account, stream), subjects: () => subjects(app, account, stream), consumers: () => consumerList(app, { account, stream, title: "" }), config: () => configuration() }[which]();
   const rates = new Rates(120);
   const buttons = h("div", { class: "row" });
+  let latest = null;
+  const edit = h("button", { class: "button", type: "button", disabled: true, onclick: () => editStream(app, latest, () => content.refresh?.()) }, "Edit…");
   if (app.canChange) {
-    replace(buttons,
+    replace(buttons, edit,
       h("button", { class: "button danger", type: "button", onclick: purge }, "Purge…"),
       h("button", { class: "button danger", type: "button", onclick: remove }, "Delete…"));
   }
 
   function onView(view) {
+    latest = view;
+    edit.disabled = false;
     const { rates: [growth] } = rates.next("stream", view.now, [Number(view.last_seq)]);
     replace(tiles,
-      tile("Messages", format.count(view.messages), `${format.count(view.first_seq)} to ${format.count(view.last_seq)}`),
-      tile("New per second", format.rate(growth), `last ${format.ago(view.last_time, view.now)}`),
+      tile("Messages", format.count(view.messages), view.messages ? `${format.count(view.first_seq)} to ${format.count(view.last_seq)}` : `next is ${format.count(String(BigInt(view.last_seq) + 1n))}`),
+      tile("New per second", format.rate(growth), view.last_time > 0 ? `last ${format.ago(view.last_time, view.now)}` : "none so far"),
       tile("Stored", format.bytes(view.bytes), `${view.storage}${view.config.compression && view.config.compression !== "none" ? `, ${view.config.compression}` : ""}`),
       tile("Subjects", format.count(view.num_subjects), format.plural(view.deleted, "deleted message")),
       tile("Consumers", format.count(view.consumers), `retention ${view.retention}`));
