@@ -46,8 +46,8 @@ class Settings:
     """How to reach a table. `format` may be empty: what the table is already, or else the default."""
 
     format: str = ""
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-    """For the libraries that commit: credentials and addresses of an object store. Never stored."""
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the libraries that commit: credentials and addresses of an object store. Never stored or shown."""
     catalog: str = ""
     """Iceberg only: a name of pyiceberg's configuration, or a URI; empty is SQLite beside the table."""
     table: str = ""
