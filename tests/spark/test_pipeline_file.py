@@ -156,6 +156,12 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
         ("table: raw", "console: true, storage_options: {a: b}", 5, "`storage_options` belongs to a `table`"),
         ("table: raw", "table: raw, compact_after: -1", 5, "compact_after"),
         ("table: raw", "table: raw, compact_after: false", 5, "compact_after"),
+        (
+            "{stream: ORDERS}\nsinks:\n  raw: {from: orders,",
+            "{stream: [A, B]}\nsinks:\n  raw: {key: id, from: orders,",
+            5,
+            "a table with a key needs one stream, but orders reads A,B",
+        ),
         ("table: raw", "console: true, key: id", 5, "`key` belongs to a `table`"),
         ("table: raw", "subject: a, partition_by: b", 5, "`partition_by` belongs to a `table`"),
         ("ORDERS}", "ORDERS, max_rows: many}", 3, "max_rows must be a whole number, 1 or more, not 'many'"),

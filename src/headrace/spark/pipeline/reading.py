@@ -246,8 +246,12 @@ def _check_names(
             for view in spec.inputs:
                 _check_view(view, seen, spec.node)
         seen.add(spec.name)
+    streams = {source.name: source.options["stream"] for source in sources}
     for sink in sinks:
         _check_view(sink.view, seen, sink.node)
+        if sink.key and "," in streams.get(sink.view, ""):
+            message = f"a table with a key needs one stream, but {sink.view} reads {streams[sink.view]}"
+            sink.node.fail(message, "`seq` says which row is the latest, and each stream counts for itself")
 
 
 def _check_view(view: str, seen: set[str], node: Node) -> None:
