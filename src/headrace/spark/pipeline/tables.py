@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.spark.pipeline.specification import Pipeline, SinkSpec, SourceSpec
 from headrace.spark.progress import Tally
-from headrace.spark.table.dead_letters import bad_rows
+from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
 from headrace.spark.table.layout import PARTITIONS
@@ -98,7 +98,8 @@ class TableSink:
         handler = bad_rows(self._spark, sink.on_bad_row, files, about, self._settings, self._options)
         others = set(sink.partition_by) - set(decoding.columns.names)
         made = {name: how for name, how in PARTITIONS.items() if name in others}
-        return TypedRows(decoding, handler, made)
+        deletions = deletions_of(self._spark, files, about, self._settings) if about.key else None
+        return TypedRows(decoding, handler, made, deletions)
 
 
 def _streams_of(*sources: SourceSpec) -> tuple[str, ...]:
