@@ -1,6 +1,7 @@
 """Streams into Spark and back, compared with Parquet and with a source built on nats-py.
 
-`python -m benchmarks.spark [--rounds 3] [--messages N] [--quick] [--servers A,B] [--master M] [--json FILE]`
+`python -m benchmarks.spark [--rows KEY,...] [--rounds 3] [--messages N] [--quick] [--servers A,B]
+[--master M] [--json FILE]`
 
 Both servers and one warm Spark session stay up for all rounds; each round runs all tasks on each of them, in
 the order A B Parquet, then Parquet B A, and so on.
@@ -22,7 +23,19 @@ from pyspark.cloudpickle import register_pickle_by_value
 
 from benchmarks.spark import sources
 from benchmarks.spark.family import family_cpu_seconds
-from benchmarks.spark.result import LINES, PARQUET, Result, as_json, as_text, verdicts
+from benchmarks.spark.result import (
+    COMMITS,
+    FROM_TABLE,
+    KEYS,
+    LAND_TYPED,
+    LINES,
+    PARQUET,
+    Line,
+    Result,
+    as_json,
+    as_text,
+    verdicts,
+)
 from benchmarks.spark.tables import JSON_STREAM, commit_seconds, json_payload
 from benchmarks.spark.work import Place, fill, fill_table
 from headrace.bench.export import check_can_write
@@ -60,6 +73,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.spark", description="Streams into Spark and back, compared with Parquet."
     )
+    parser.add_argument("--rows", metavar="KEY,...", help=f"only these of {', '.join(KEYS)}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of all the work ({ROUNDS})")
     parser.add_argument("--messages", type=int, default=MESSAGES, help=f"of the stream ({MESSAGES:,})")
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages: to see that it works")
@@ -73,6 +87,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.messages = int(options.messages * QUICK_FACTOR)
     if options.rounds < 1 or options.messages < 100:
         parser.error("at least one round and 100 messages are needed")
+    options.rows = options.rows.split(",") if options.rows else list(KEYS)
+    if unknown := set(options.rows) - set(KEYS):
+        parser.error(f"no row {', '.join(sorted(unknown))}: there are {', '.join(KEYS)}")
     return options
 
 
@@ -83,8 +100,10 @@ def run(options: argparse.Namespace, servers: Sequence[Server]) -> None:
     print(f"{options.rounds} alternating rounds, medians (lowest to highest)", flush=True)
     with ExitStack() as stack:
         places = prepare(stack, options, servers)
-        result = measure(places, options.rounds)
-        result.commits = commit_seconds(places[PARQUET])
+        lines = [line for line in LINES if line.key in options.rows]
+        result = measure(places, lines, options.rounds) if lines else Result()
+        if COMMITS in options.rows:
+            result.commits = commit_seconds(places[PARQUET])
     names = [server.name for server in servers]
     print(as_text(result, names))
     print(*verdicts(result, names), sep="\n", flush=True)
@@ -109,20 +128,22 @@ def prepare(stack: ExitStack, options: argparse.Namespace, servers: Sequence[Ser
         places[server.name] = replace(table, url=f"nats://{process.address}")
         _say(f"filling a stream of {server.name}")
         fill(places[server.name])
-        fill(places[server.name], JSON_STREAM, json_payload)
-    fill_table(places[servers[0].name])
+        if LAND_TYPED.key in options.rows:
+            fill(places[server.name], JSON_STREAM, json_payload)
+    if any(line.key in options.rows for line in FROM_TABLE):
+        fill_table(places[servers[0].name])
     places[PARQUET] = table
     return places
 
 
-def measure(places: dict[str, Place], rounds: int) -> Result:
+def measure(places: dict[str, Place], lines: Sequence[Line], rounds: int) -> Result:
     result = Result()
     for number in range(-1, rounds):  # the first of them warms up Java, and does not count
         kept = result if number >= 0 else Result()
         _say(f"round {number + 1} of {rounds}" if number >= 0 else "warming up")
         busy, ours, began = busy_seconds(), family_cpu_seconds(), time.perf_counter()
         for name, place in places.items() if number % 2 == 0 else reversed(places.items()):
-            for line in LINES:
+            for line in lines:
                 if place.url or line.with_parquet:
                     kept.add(line, name, line.run(place))
         others = busy_seconds() - busy - (family_cpu_seconds() - ours)

@@ -49,6 +49,17 @@ def test_what_is_aimed_at_is_judged() -> None:
     assert verdicts(results(1.0, 1.0, 1.0, 0.0), ["nats-server"]) == []
 
 
+def test_some_rows_alone_are_judged_by_what_was_measured() -> None:
+    whole = results(1e6, 2e5, 3e5, 0.0)
+    some = Result({key: whole.rates[key] for key in ("land-parquet", "land-delta")}, [0.0])
+    assert len(as_text(some, SERVERS).splitlines()) == 4
+    (told,) = verdicts(some, SERVERS)
+    assert told.endswith("100% of plain Parquet, at least 90% is aimed at: reached")
+    assert verdicts(Result(commits=[0.1, 0.2]), SERVERS)[0].endswith(
+        "longest 0.200 s, at most 0.3 is aimed at: reached"
+    )
+
+
 def test_processes_that_come_from_us_count(spark: SparkSession) -> None:
     before = family_cpu_seconds()
     for _ in range(100):  # a worker that ends takes along what it has used
@@ -79,7 +90,7 @@ def test_every_line_is_measured(spark: SparkSession, broker: Broker, tmp_path: P
         broker.delete_stream(tables.JSON_STREAM)
 
 
-@pytest.mark.parametrize("arguments", [["--rounds=0"], ["--messages=10"], ["--nothing"]])
+@pytest.mark.parametrize("arguments", [["--rounds=0"], ["--messages=10"], ["--nothing"], ["--rows=nothing"]])
 def test_wrong_options_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)

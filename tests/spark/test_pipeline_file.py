@@ -11,6 +11,7 @@ from headrace.errors import ConfigError, UsageError
 from headrace.spark.pipeline.plan import import_functions
 from headrace.spark.pipeline.reading import read_pipeline, seconds_of
 from headrace.spark.pipeline.specification import Pipeline
+from headrace.spark.table.interface import Settings
 from headrace.spark.views import streams_in
 
 WHOLE = """\
@@ -92,7 +93,24 @@ def test_a_small_file_is_enough(tmp_path: Path) -> None:
 def test_a_table_has_a_format_a_key_and_may_never_be_compacted(tmp_path: Path) -> None:
     table = "table: raw, format: iceberg, key: [id, day], compact_after: 0"
     sink = read(tmp_path, SMALL.replace("table: raw", table)).sinks[0]
-    assert (sink.format, sink.key, sink.compact_after) == ("iceberg", ("id", "day"), 0)
+    assert (sink.settings.format, sink.key, sink.compact_after) == ("iceberg", ("id", "day"), 0)
+
+
+def test_a_table_may_be_in_a_catalog_and_in_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_KEY", "hunter2")
+    table = "table: s3a://lake/raw, format: iceberg, catalog: lake, catalog_table: sales.raw"
+    options = "storage_options: {s3.region: eu, s3.key: '${LAKE_KEY}', s3.token: hunter3, s3.force: true}"
+    found = read(tmp_path, SMALL.replace("table: raw", f"{table}, {options}"))
+    stored = {
+        "s3.region": "eu",
+        "s3.key": "hunter2",
+        "s3.token": "hunter3",
+        "s3.force": "true",
+    }
+    assert found.sinks[0].settings == Settings("iceberg", stored, "lake", "sales.raw")
+    assert "hunter" not in repr(found)
 
 
 @pytest.mark.parametrize("server", ["server: embedded", "server: {embedded: true, store: streams}"])
@@ -120,8 +138,30 @@ def test_a_pipeline_may_have_a_server_of_its_own(tmp_path: Path, server: str) ->
         ("table: raw", "table: raw, mode: update", 5, "a table can only be appended to"),
         ("table: raw", "table: raw, trigger: soon", 5, "trigger must be a time such as 10 seconds"),
         ("table: raw", "table: raw, format: orc", 5, "`format` must be delta, iceberg or parquet, not orc"),
+        ("table: raw", "table: raw, catalog: lake", 5, "`catalog` is for Iceberg tables"),
+        ("table: raw", "table: raw, format: iceberg, catalog: l", 5, "`catalog` needs `catalog_table`"),
+        (
+            "table: raw",
+            "table: raw, format: iceberg, catalog_table: raw",
+            5,
+            "`catalog_table` must be a namespace and a name, not raw",
+        ),
+        ("table: raw", "table: raw, storage_options: a=b", 5, "storage_options must be a mapping"),
+        (
+            "table: raw",
+            'table: raw, storage_options: {a: "${NO_SUCH}"}',
+            5,
+            "the environment has no variable NO_SUCH",
+        ),
+        ("table: raw", "console: true, storage_options: {a: b}", 5, "`storage_options` belongs to a `table`"),
         ("table: raw", "table: raw, compact_after: -1", 5, "compact_after"),
         ("table: raw", "table: raw, compact_after: false", 5, "compact_after"),
+        (
+            "{stream: ORDERS}\nsinks:\n  raw: {from: orders,",
+            "{stream: [A, B]}\nsinks:\n  raw: {key: id, from: orders,",
+            5,
+            "a table with a key needs one stream, but orders reads A,B",
+        ),
         ("table: raw", "console: true, key: id", 5, "`key` belongs to a `table`"),
         ("table: raw", "subject: a, partition_by: b", 5, "`partition_by` belongs to a `table`"),
         ("ORDERS}", "ORDERS, max_rows: many}", 3, "max_rows must be a whole number, 1 or more, not 'many'"),

@@ -15,7 +15,7 @@ from headrace.client.errors import (
 )
 from headrace.client.refusals import Refused
 from headrace.errors import HeadraceError, UsageError
-from headrace.spark.failure import DataLossError, DataSourceError, PassingError, readable_errors
+from headrace.spark.failure import DataLossError, DataSourceError, PassingError, readable_errors, reason_of
 from headrace.spark.recovery import LONGEST_PAUSE_SECONDS, SETTLED_SECONDS, Attempts, may_pass
 
 IN_A_BATCH = """\
@@ -71,6 +71,17 @@ def test_what_may_pass_is_recognized(text: str) -> None:
 def test_what_would_happen_again_is_recognized(text: str) -> None:
     assert not may_pass(RuntimeError(text))
     assert not may_pass(RuntimeError(IN_A_BATCH.format(text)))
+
+
+def test_a_query_that_runs_twice_is_told_what_to_do() -> None:
+    error = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] "
+        "Concurrent update to the log. Multiple streaming jobs detected for 1.\nPlease make sure only one"
+    )
+    assert reason_of(error) == (
+        "another process runs this query, with the same checkpoint; stop one, and restart the other"
+    )
+    assert not may_pass(error)
 
 
 def test_an_error_that_a_query_could_not_start_with_is_judged_by_its_cause() -> None:

@@ -160,12 +160,12 @@ ALONE = ("Payloads", "Converting a Parquet table")
 
 def test_the_examples_show_what_happens(reader: Reader) -> None:
     reader.follow(*IN_ORDER)
-    for table, letters in {"raw": 0, "orders": 1, "lake": 1}.items():
+    for table, letters in {"raw": 0, "orders": 1, "lake": 1, "files": 1}.items():
         query = f"SELECT count(*) AS letters FROM {table}_dead_letters"
         printed = reader.printed(["sql", "--tables", f"{reader.directory}/tables", query])
         assert unchanging(printed)[-1] == str(letters)
     printed = reader.printed(["sql", "--tables", f"{reader.directory}/tables", "SELECT * FROM orderz"])
-    assert printed.endswith("; the tables are lake, orders, prices, raw\n")
+    assert printed.endswith("; the tables are files, lake, orders, prices, raw\n")
 
 
 @pytest.mark.long
@@ -186,4 +186,4 @@ def test_the_pipeline_is_valid(tmp_path: Path) -> None:
     assert orders.decoding is not None
     names = "seq timestamp country kind id item amount time"
     assert orders.decoding.columns.names == names.split()
-    assert (latest.format, latest.key) == ("iceberg", ("id",))
+    assert (latest.settings.format, latest.key) == ("iceberg", ("id",))

@@ -46,6 +46,7 @@ class PassingError(DataSourceError):
 
 
 _OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
+_RUNS_TWICE = "[CONCURRENT_STREAM_LOG_UPDATE]"
 _TRACEBACK = "Traceback (most recent call last):"
 _CALLING_JAVA = "An error occurred while calling "
 _RAISED = re.compile(
@@ -107,6 +108,8 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     if ours := _OURS.search(text):
         return ours[1].strip()
+    if _RUNS_TWICE in text:
+        return "another process runs this query, with the same checkpoint; stop one, and restart the other"
     told = text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""
     raised = _RAISED.findall(told)
     if raised and raised[0].startswith(_CALLING_JAVA):  # the causes are Java's, and follow

@@ -11,7 +11,7 @@ from headrace.errors import UsageError
 from headrace.spark.progress import Tally
 from headrace.spark.start import start_query
 from headrace.spark.table.batch_files import SETTINGS
-from headrace.spark.table.dead_letters import bad_rows
+from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description, read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import DEFAULT_FORMAT, Settings, StreamPosition
@@ -85,7 +85,8 @@ def start_landing(
     typed = None
     if landing.decoding is not None:
         handler = bad_rows(spark, landing.on_bad_row, files, about, landing.settings, landing.options)
-        typed = TypedRows(landing.decoding, handler, computed)
+        deletions = deletions_of(spark, files, about, landing.settings) if about.key else None
+        typed = TypedRows(landing.decoding, handler, computed, deletions)
         schema = typed.schema_of(rows)
     else:
         rows = rows.selectExpr("*", *(f"{how} AS {name}" for name, how in computed.items()))

@@ -5,9 +5,10 @@ connect, which cannot be configured. Several of them at once, while Java is stil
 on a small machine, and the query fails before it has begun. So one is up before the next is started, and one
 that failed in this way is restarted: nothing has happened yet.
 
-A query with our sink needs such a process for every batch, so a busy moment can end it later, too.
-`came_too_late` distinguishes this from a failure that would recur; the caller restarts the query, which
-resumes from its checkpoint.
+A query with our sink needs such a process for every batch, so a busy moment can end it later, too. That
+failure looks the same, but then a batch has begun, and it is for the caller to count it and to restart the
+query (see `recovery`). What Spark says about the state of the query tells the two apart: a status that is
+polled does not, because a query on a busy machine may be over at the first look.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ POLL_SECONDS = 0.05
 
 TOO_LATE = "Python worker failed to connect back"
 STARTING = "Initializing sources"
+NOT_BEGUN = "Current State: INITIALIZING"
+"""Spark describes a query that fails so until its sources are there."""
 
 
 def start_query(writer: DataStreamWriter) -> StreamingQuery:
@@ -32,7 +35,7 @@ def start_query(writer: DataStreamWriter) -> StreamingQuery:
         query = writer.start()
         while query.isActive and query.status["message"] == STARTING:
             time.sleep(POLL_SECONDS)
-        if not came_too_late(query) or attempt == ATTEMPTS - 1:
+        if not (came_too_late(query) and NOT_BEGUN in str(query.exception())) or attempt == ATTEMPTS - 1:
             break
     return query
 

@@ -193,6 +193,7 @@ def test_a_mistake_in_an_avro_schema_is_named(tmp_path: Path, kind: object, mess
     with pytest.raises(UsageError) as refused:
         read_schema(name)
     assert refused.value.message == f"{name}: {message}"
+    assert refused.value.hint == ("did you mean string?" if kind == "strng" else "")
 
 
 def test_a_descriptor_set_becomes_columns(tmp_path: Path) -> None:

@@ -54,7 +54,11 @@ def read_elsewhere(table: Any) -> dict[str, list[dict[str, Any]]]:
         }
     if table.name == "iceberg":
         return read_iceberg(table)
-    return {"pyarrow": pyarrow.parquet.read_table(table.directory).to_pylist()}
+    files = [str(Path(table.directory, file.path)) for file in table.files()]
+    return {
+        "pyarrow": pyarrow.parquet.read_table(table.directory).to_pylist(),
+        "polars": polars.read_parquet(files).to_dicts(),
+    }
 
 
 def read_iceberg(table: Any) -> dict[str, list[dict[str, Any]]]:

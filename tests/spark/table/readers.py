@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
 import pyarrow.parquet
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -21,6 +21,8 @@ from headrace.spark.table.iceberg.commits import version_of
 from headrace.spark.table.interface import TableError
 
 ATOMIC = ("delta", "iceberg")
+PAUSE_SECONDS = 0.2
+"""Between two reads, so that the reader does not take the processor from what it watches."""
 
 
 class Reader:
@@ -49,13 +51,12 @@ class Reader:
 
     def _run(self) -> None:
         version = -1
-        while not self._stop.is_set():
+        while not self._stop.wait(PAUSE_SECONDS):
             try:
                 newer, found = read_version(self.directory, self.form)
             except (DeltaError, UsageError, TableError) as error:
                 if version >= 0:  # it was there once, so it is there
                     self.problems.append(str(error))
-                time.sleep(0.05)
                 continue
             self.reads += 1
             if newer < version:
@@ -79,3 +80,15 @@ def read_version(directory: Path, form: str) -> tuple[int, list[int]]:
         return version_of(loaded.current_snapshot()), rows["seq"].to_pylist()
     paths = sorted(directory.glob("*.parquet"))
     return 0, [seq for path in paths for seq in pyarrow.parquet.read_table(path)["seq"].to_pylist()]
+
+
+def count_rows(directory: Path, form: str) -> int:
+    """How many rows the newest version has, without reading them."""
+    if form == "delta":
+        actions = pyarrow.table(DeltaTable(directory).get_add_actions(flatten=True))
+        return sum(actions["num_records"].to_pylist())
+    if form == "iceberg":
+        newest = CatalogTable(str(directory)).load().current_snapshot()
+        return int(newest.summary["total-records"]) if newest and newest.summary else 0
+    paths = sorted(directory.glob("*.parquet"))
+    return sum(pyarrow.parquet.read_metadata(path).num_rows for path in paths)

@@ -14,9 +14,10 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.errors import UsageError
+from headrace.spark.failure import SparkError
 from headrace.spark.table.delta import compaction
 from headrace.spark.table.delta.table import DeltaFormat
-from headrace.spark.table.files import library_uri
+from headrace.spark.table.files import Files, library_uri
 from headrace.spark.table.interface import Commit, StreamPosition, TableBusy, TableError
 
 if TYPE_CHECKING:
@@ -261,3 +262,11 @@ def test_a_store_that_does_not_answer_is_reported_in_one_line(spark: SparkSessio
     with pytest.raises(TableError, match="cannot use the Delta table in /somewhere") as raised:
         table.version()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("directory", ["s3a://bucket/table", "nothing://bucket/table"])
+def test_a_store_whose_jar_is_missing_is_reported_with_the_way_out(
+    spark: SparkSession, directory: str
+) -> None:
+    with pytest.raises(SparkError, match=f"cannot use the directory {directory}: Spark has no file system"):
+        Files(spark, directory)

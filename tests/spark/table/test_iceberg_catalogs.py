@@ -46,7 +46,7 @@ def test_a_catalog_is_named_as_pyiceberg_is_configured(tmp_path: Path) -> None:
 
 
 def test_a_catalog_that_is_not_configured_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="the catalog lake-1 is not configured") as raised:
+    with pytest.raises(UsageError, match=r"the catalog lake-1 is not configured$") as raised:
         Catalogs("lake-1", str(tmp_path), {}).ask(lambda catalog: catalog.list_namespaces())
     assert "PYICEBERG_CATALOG__LAKE_1__URI" in raised.value.hint
     assert "\n" not in in_one_line(raised.value)
@@ -55,8 +55,9 @@ def test_a_catalog_that_is_not_configured_is_named(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with pytest.raises(TableError, match=f"the catalog {address} does not answer") as raised:
+    with pytest.raises(TableError) as raised:
         Catalogs(address, str(tmp_path), {}).ask(lambda catalog: catalog.list_namespaces())
+    assert raised.value.message == f"the catalog {address} does not answer: Connection refused"
     assert "\n" not in in_one_line(raised.value)
 
 

@@ -11,6 +11,9 @@ import pytest
 from headrace.errors import UsageError
 from headrace.spark.failure import in_one_line
 from headrace.spark.land import Landing, start_landing
+from headrace.spark.pipeline.plan import build_views
+from headrace.spark.pipeline.reading import read_pipeline
+from headrace.spark.pipeline.run import Queries
 from headrace.spark.table.description import read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import Settings, TableError
@@ -105,6 +108,47 @@ def test_a_table_in_another_catalog_remembers_where_it_is(on: Nats, land: Land) 
     ):
         start_landing(on.spark, landing, once=True)
     assert not list(other.rglob("*.*"))
+
+
+PIPELINE = """\
+checkpoint: state
+sources:
+  messages: {stream: ORDERS}
+sinks:
+  orders:
+    from: messages
+    table: table
+    format: iceberg
+    catalog: lake
+    catalog_table: sales.orders
+    storage_options: {type: sql, uri: "sqlite:///${LAKE}"}
+    schema: id BIGINT NOT NULL
+"""
+
+
+def test_a_sink_of_a_pipeline_may_have_another_catalog(on: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    stream = on.broker.make_stream()
+    monkeypatch.setenv("LAKE", str(on.directory / "lake.sqlite"))
+    (on.directory / "shop.yml").write_text(PIPELINE.replace("ORDERS", stream))
+    pipeline = read_pipeline(on.directory / "shop.yml")
+    options = {"servers": on.broker.url}
+    for payloads in ['{"id": 1}', "bad"], ['{"id": 2}']:
+        on.broker.publish(f"{stream}.a", payloads)
+        views = build_views(on.spark, pipeline, options)
+        queries = Queries(on.spark, pipeline, views, options, lambda name, rows: None, once=True)
+        for query in queries.start_all().values():
+            query.awaitTermination()
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{on.directory}/lake.sqlite")
+    found = catalog.load_table("sales.orders").scan().to_arrow()["id"].to_pylist()
+    bad = catalog.load_table("sales.orders_dead_letters").scan().to_arrow()["data"].to_pylist()
+    catalog.close()
+    assert (sorted(found), bad) == ([1, 2], [b"bad"])
+    assert not list((on.directory / "table").rglob("catalog.sqlite"))
+    about = read_description(Files(on.spark, str(on.directory / "table")))
+    assert about is not None
+    assert (about.catalog, about.table) == ("lake", "sales.orders")
 
 
 def test_a_catalog_that_does_not_answer_leaves_nothing_behind(on: Nats, land: Land) -> None:

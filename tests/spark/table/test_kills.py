@@ -22,7 +22,7 @@ from headrace.spark.table.interface import Settings, TableError
 from headrace.spark.table.opening import open_table
 from tests.spark.land_and_die import MOMENTS, ONLY_ICEBERG, ONLY_PARQUET
 from tests.spark.table.formats import read_elsewhere
-from tests.spark.table.readers import ATOMIC, Reader, read_version
+from tests.spark.table.readers import ATOMIC, Reader, count_rows, read_version
 from tests.spark.test_exactly_once import Restartable, kill
 from tests.spark.test_lake_faults import publish
 
@@ -108,7 +108,7 @@ def land_with_kills(
         try:
             while driver.poll() is None:
                 assert time.monotonic() < deadline, "landing does not get on"
-                time.sleep(0.02)
+                time.sleep(0.1)
                 if landed(directory, form) < goal or not left:
                     continue
                 if killed["server"] < server_kills and killed["driver"] > killed["server"]:
@@ -118,6 +118,9 @@ def land_with_kills(
                 if driver.poll() is None:
                     kill(driver, chance)
                     killed["driver"] += 1
+                    print(
+                        f"killed with {landed(directory, form):,} of {count:,} rows in the table", flush=True
+                    )
         finally:
             if driver.poll() is None:
                 kill(driver, chance)
@@ -128,7 +131,7 @@ def land_with_kills(
 def landed(directory: Path, form: str) -> int:
     """Roughly: a reader of plain Parquet may meet a file that is being removed."""
     try:
-        return len(read_version(directory, form)[1])
+        return count_rows(directory, form)
     except (DeltaError, UsageError, TableError, OSError):
         return 0
 
@@ -139,7 +142,7 @@ def landed(directory: Path, form: str) -> int:
 def test_a_table_whose_driver_and_server_are_killed_at_random_has_every_row_once(
     spark: SparkSession, server: Restartable, tmp_path: Path, form: str
 ) -> None:
-    count, per_batch, directory = 200_000, 2_000, tmp_path / "table"
+    count, per_batch, directory = 60_000, 1_000, tmp_path / "table"
     publish(server.url, [b"%d" % number for number in range(count)])
     reader = Reader(directory, form, per_batch, count)
     with reader.polling():

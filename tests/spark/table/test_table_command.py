@@ -60,3 +60,5 @@ def test_a_directory_without_a_table_is_reported_before_spark_starts(tmp_path: P
     for command in "history", "files", "compact", "expire", "convert":
         done = run("table", command, str(tmp_path))
         assert_one_error_line(done, "there is no table in", "`headrace land` makes one")
+    done = run("land", "retry", str(tmp_path))
+    assert_one_error_line(done, "there is no table in", "`headrace land` makes one")

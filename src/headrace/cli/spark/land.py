@@ -20,7 +20,13 @@ from headrace.cli.spark.spark_command import (
     metrics_option,
     spark_for_command,
 )
-from headrace.cli.spark.table_options import payload_options, settings_with, storage_option, table_settings
+from headrace.cli.spark.table_options import (
+    check_is_table,
+    payload_options,
+    settings_with,
+    storage_option,
+    table_settings,
+)
 from headrace.cli.target import Target, connection_options
 
 if TYPE_CHECKING:
@@ -228,6 +234,7 @@ def retry(directory: str, storage: dict[str, str], master: str | None) -> None:
     from headrace.spark.table.retry import Retry
 
     require_pyspark()
+    check_is_table(directory)
     with spark_for_command("headrace land retry", master, SHORT_SETTINGS) as spark:
         result = Retry(spark, directory, settings_with(storage)).run()
     click.echo(f"{plural(result.landed, 'dead letter')} landed, {result.left:,} left")

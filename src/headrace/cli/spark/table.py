@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from headrace.cli.arguments import Seconds
 from headrace.cli.output import plural
-from headrace.cli.spark.table_options import settings_with, storage_option
-from headrace.errors import UsageError
+from headrace.cli.spark.table_options import check_is_table, settings_with, storage_option
 
 if TYPE_CHECKING:
     from headrace.spark.table.interface import Commit, TableFormat
@@ -129,16 +127,10 @@ def convert(directory: str, storage: dict[str, str], master: str | None, checkpo
     from headrace.spark.table.convert import convert_to_delta
 
     require_pyspark()
-    _check_local(directory)
+    check_is_table(directory)
     with spark_for_command("headrace table", master, SHORT_SETTINGS) as spark:
         count = convert_to_delta(spark, directory, storage, checkpoint)
     click.echo(f"{directory} is a Delta table now, with {plural(count, 'file')}; its query can continue")
-
-
-def _check_local(directory: str) -> None:
-    """Without Spark it is known at once whether a directory of this machine holds a table."""
-    if ":" not in directory and not Path(directory, "_headrace", "table.json").exists():
-        raise UsageError(f"there is no table in {directory}", hint="`headrace land` makes one")
 
 
 @contextmanager
@@ -148,6 +140,6 @@ def _opened(directory: str, storage: dict[str, str], master: str | None) -> Iter
     from headrace.spark.table.opening import open_table
 
     require_pyspark()
-    _check_local(directory)
+    check_is_table(directory)
     with spark_for_command("headrace table", master, SHORT_SETTINGS) as spark:
         yield open_table(spark, directory, settings_with(storage))

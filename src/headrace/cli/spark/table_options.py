@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headrace.errors import UsageError
 from headrace.spark.payload.wanted import Payload
 
 if TYPE_CHECKING:
@@ -126,6 +128,12 @@ def table_settings(command: Command) -> Command:
         decorated = option(decorated)
     result: Command = decorated
     return result
+
+
+def check_is_table(directory: str) -> None:
+    """Without Spark it is known at once whether a directory of this machine holds a table."""
+    if ":" not in directory and not Path(directory, "_headrace", "table.json").exists():
+        raise UsageError(f"there is no table in {directory}", hint="`headrace land` makes one")
 
 
 def settings_with(storage: dict[str, str]) -> Settings:

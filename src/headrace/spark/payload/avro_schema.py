@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -85,7 +86,9 @@ class _Reader:
                 return PRIMITIVE[schema](), False
             full = self._full_name(schema)
             if full not in self._named:
-                raise self._error(path, f"there is no type {schema!r}")
+                close = difflib.get_close_matches(schema, (*PRIMITIVE, *self._named), n=1)
+                hint = f"did you mean {close[0]}?" if close else f"types are {', '.join(PRIMITIVE)}"
+                raise self._error(path, f"there is no type {schema!r}", hint)
             return self.read(self._named[full], path, within)
         if not isinstance(schema, Mapping) or "type" not in schema:
             raise self._error(path, f"{json.dumps(schema)[:40]} is not a schema")
@@ -160,5 +163,5 @@ class _Reader:
             raise self._error(path, f"a DECIMAL has at most {MAX_DECIMAL_DIGITS} digits, not {precision}")
         return DecimalType(precision, scale)
 
-    def _error(self, path: str, message: str) -> UsageError:
-        return UsageError(f"{self._name}: {f'{path}: ' if path else ''}{message}")
+    def _error(self, path: str, message: str, hint: str = "") -> UsageError:
+        return UsageError(f"{self._name}: {f'{path}: ' if path else ''}{message}", hint=hint)

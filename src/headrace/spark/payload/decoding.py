@@ -69,7 +69,7 @@ class Decoding:
                     f"a message has no column {name}", hint=f"the columns are {', '.join(METADATA)}"
                 )
         _check_names(self)
-        columns = {name for name, _ in self._named_columns()}
+        columns = [name for name, _ in self._named_columns()]
         for name in self.key:
             if name not in columns:
                 raise UsageError(

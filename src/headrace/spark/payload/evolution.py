@@ -2,9 +2,9 @@
 
 | change | |
 |---|---|
-| a new field | allowed, if it may be null: older rows have none |
+| a new field | allowed: older rows have null |
 | a field that is gone | stays in the table, and is null from now on |
-| NOT NULL dropped | allowed |
+| NOT NULL added or dropped | allowed: it is about the messages from now on, and no column of a table has it |
 | a number of a larger type | `WIDER`; which formats can do it is in the table |
 | anything else | refused, with the path of the field |
 
@@ -65,15 +65,7 @@ def evolved(old: StructType, new: StructType, format_name: str = "delta") -> Str
 def _struct(old: StructType, new: StructType, path: tuple[str, ...], format_name: str) -> StructType:
     offered = {field.name.lower(): field for field in new.fields}
     fields = [_field(field, offered.pop(field.name.lower(), None), path, format_name) for field in old.fields]
-    for field in offered.values():
-        if not field.nullable:
-            place = ".".join((*path, field.name))
-            raise UsageError(
-                f"{place} is new and NOT NULL, but rows of the table have no {place}",
-                hint="leave out NOT NULL",
-            )
-        fields.append(field)
-    return StructType(fields)
+    return StructType([*fields, *(StructField(new.name, new.dataType) for new in offered.values())])
 
 
 def _field(old: StructField, new: StructField | None, path: tuple[str, ...], format_name: str) -> StructField:

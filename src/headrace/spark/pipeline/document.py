@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -22,8 +22,8 @@ class Node:
     """A value in the file, and access to the values in it."""
 
     path: str
-    value: Any
-    """A dict of names to nodes, a list of nodes, or a plain value."""
+    value: Any = field(repr=False)
+    """A dict of names to nodes, a list of nodes, or a plain value. It may be a secret."""
     line: int
     column: int
 

@@ -6,12 +6,9 @@ Names of sources and steps are names of views in SQL. A step can use all sources
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from headrace.errors import UsageError
 from headrace.spark.option_values import read_bytes, read_count
 from headrace.spark.pipeline.document import Node, load
 from headrace.spark.pipeline.server import read_server, resolve_path
@@ -25,11 +22,13 @@ from headrace.spark.pipeline.specification import (
     StreamSpec,
     Watermark,
 )
-from headrace.spark.table.bad_rows import DEAD_LETTER
-from headrace.spark.table.interface import FORMATS
-
-if TYPE_CHECKING:
-    from headrace.spark.payload.decoding import Decoding
+from headrace.spark.pipeline.table_fields import (
+    TABLE_FIELDS,
+    read_compact_after,
+    read_decoding,
+    read_on_bad_row,
+    read_settings,
+)
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)?")
@@ -173,17 +172,6 @@ def _watermark(node: Node | None) -> Watermark | None:
     return Watermark(fields["column"].text("column"), f"{seconds:g} seconds")
 
 
-TABLE_FIELDS = (
-    "format",
-    "schema",
-    "payload",
-    "message",
-    "columns",
-    "on_bad_row",
-    "key",
-    "partition_by",
-    "compact_after",
-)
 SINK_FIELDS = ("from", "table", *TABLE_FIELDS, "stream", "subject", "console", "mode", "trigger")
 
 
@@ -210,12 +198,12 @@ def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
         name=name,
         view=fields["from"].text("from"),
         table=resolve_path(fields["table"].text("table"), directory) if "table" in fields else "",
-        format=_format(fields.get("format")),
-        decoding=_decoding(node, fields, directory) if "table" in fields else None,
-        on_bad_row=_on_bad_row(fields.get("on_bad_row")),
+        settings=read_settings(fields),
+        decoding=read_decoding(node, fields, directory) if "table" in fields else None,
+        on_bad_row=read_on_bad_row(fields.get("on_bad_row")),
         key=tuple(fields["key"].texts("key")) if "key" in fields else (),
         partition_by=tuple(fields["partition_by"].texts("partition_by")) if "partition_by" in fields else (),
-        compact_after=_compact_after(fields.get("compact_after")),
+        compact_after=read_compact_after(fields.get("compact_after")),
         publish=kinds == ["subject"],
         subject=fields["subject"].text("subject") if kinds == ["subject"] and "subject" in fields else "",
         stream=fields["stream"].text("stream") if "stream" in fields else "",
@@ -224,58 +212,6 @@ def _sink(name: str, node: Node, directory: Path, trigger: str) -> SinkSpec:
         trigger=_trigger(fields.get("trigger"), trigger),
         node=node,
     )
-
-
-def _decoding(node: Node, fields: Mapping[str, Node], directory: Path) -> Decoding | None:
-    """How a table's messages are read, if they are. `key` alone belongs to the rows of any view."""
-    from headrace.spark.payload.wanted import Payload
-
-    if not any(name in fields for name in ("schema", "payload", "subject", "columns")):
-        return None
-
-    def text(name: str) -> str:
-        return fields[name].text(name) if name in fields else ""
-
-    def names(name: str) -> tuple[str, ...]:
-        return tuple(fields[name].texts(name)) if name in fields else ()
-
-    schema = text("schema")
-    file = directory / schema
-    with suppress(OSError):  # a DDL may be too long for a name
-        schema = str(file) if schema and file.is_file() else schema
-    try:
-        return Payload(
-            schema, text("payload"), text("message"), text("subject"), names("columns"), names("key")
-        ).decoding()
-    except UsageError as error:
-        fields.get("schema", node).fail(str(error), error.hint)
-
-
-def _on_bad_row(node: Node | None) -> str:
-    if node is None:
-        return DEAD_LETTER
-    from headrace.spark.table.dead_letters import check_on_bad_row
-
-    try:
-        return check_on_bad_row(node.text("on_bad_row"))
-    except UsageError as error:
-        node.fail(str(error), error.hint)
-
-
-def _format(node: Node | None) -> str:
-    if node is None:
-        return ""
-    text = node.text("format")
-    if text not in FORMATS:
-        node.fail(f"`format` must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {text}")
-    return text
-
-
-def _compact_after(node: Node | None) -> int:
-    """How many small files a partition may have; 0: never compact."""
-    if node is None:
-        return 32
-    return 0 if node.value == 0 and not isinstance(node.value, bool) else node.number("compact_after")
 
 
 def _trigger(node: Node | None, default: str) -> str:
@@ -310,8 +246,12 @@ def _check_names(
             for view in spec.inputs:
                 _check_view(view, seen, spec.node)
         seen.add(spec.name)
+    streams = {source.name: source.options["stream"] for source in sources}
     for sink in sinks:
         _check_view(sink.view, seen, sink.node)
+        if sink.key and "," in streams.get(sink.view, ""):
+            message = f"a table with a key needs one stream, but {sink.view} reads {streams[sink.view]}"
+            sink.node.fail(message, "`seq` says which row is the latest, and each stream counts for itself")
 
 
 def _check_view(view: str, seen: set[str], node: Node) -> None:

@@ -34,7 +34,7 @@ def read_server(node: Node | None, directory: Path) -> ServerSpec:
     if node is None:
         return ServerSpec(urls=("nats://127.0.0.1:4222",))
     if not isinstance(node.value, dict):
-        urls = [_filled(text, node) for text in node.texts("server")]
+        urls = [filled(text, node) for text in node.texts("server")]
         if urls == ["embedded"]:
             return ServerSpec(store=str(directory / "streams"), node=node)
         if difflib.get_close_matches(urls[0], ["embedded"], cutoff=0.8):
@@ -49,7 +49,7 @@ def read_server(node: Node | None, directory: Path) -> ServerSpec:
         port = fields["port"].number("port") if "port" in fields else -1
         return ServerSpec(store=resolve_path(store, directory), port=port, node=node)
     return ServerSpec(
-        urls=tuple(_filled(url, node) for url in fields["url"].texts("url")),
+        urls=tuple(filled(url, node) for url in fields["url"].texts("url")),
         credentials=_credentials(node, fields, directory),
         tls=_tls(fields["tls"], directory) if "tls" in fields else None,
     )
@@ -99,7 +99,7 @@ def _tls(node: Node, directory: Path) -> Tls:
 
 
 def _text(fields: Mapping[str, Node], name: str) -> str:
-    return _filled(fields[name].text(name), fields[name]) if name in fields else ""
+    return filled(fields[name].text(name), fields[name]) if name in fields else ""
 
 
 def _file(fields: Mapping[str, Node], name: str, directory: Path) -> str:
@@ -112,7 +112,9 @@ def _switch(fields: Mapping[str, Node], name: str) -> bool:
     return name in fields and fields[name].switch(name)
 
 
-def _filled(text: str, node: Node) -> str:
+def filled(text: str, node: Node) -> str:
+    """With variables of the environment. Raises ConfigError if there is none of that name."""
+
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             node.fail(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.client.credentials import Credentials
 from headrace.client.tls import Tls
 from headrace.spark.pipeline.document import Node
+from headrace.spark.table.interface import Settings
 
 if TYPE_CHECKING:
     from headrace.spark.payload.decoding import Decoding
@@ -84,8 +85,8 @@ class SinkSpec:
     name: str
     view: str
     table: str
-    format: str
-    """Of the table; empty: what it is already, or else Delta."""
+    settings: Settings
+    """The format of the table, and how to reach it."""
     decoding: Decoding | None
     """How the messages of a source become typed rows; None leaves rows as they are."""
     on_bad_row: str

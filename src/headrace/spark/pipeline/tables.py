@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from headrace.spark.pipeline.specification import Pipeline, SinkSpec, SourceSpec
 from headrace.spark.progress import Tally
-from headrace.spark.table.dead_letters import bad_rows
+from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
-from headrace.spark.table.interface import Settings
 from headrace.spark.table.layout import PARTITIONS
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
@@ -33,7 +32,7 @@ class TableSink:
         self._pipeline = pipeline
         self._sink = sink
         self._options = options
-        self._settings = Settings(sink.format)
+        self._settings = sink.settings
         self._source = next((source for source in pipeline.sources if source.name == sink.view), None)
         """A table of a source holds messages; any other view is the result of a query."""
 
@@ -55,7 +54,7 @@ class TableSink:
             else reporter.landing(
                 sink.name,
                 table=sink.table,
-                format=sink.format,
+                format=sink.settings.format,
                 streams=about.streams,
                 tally=tally,
                 progress=progress,
@@ -74,7 +73,7 @@ class TableSink:
     def _description(self) -> Description:
         sink, sources = self._sink, self._pipeline.sources
         return Description(
-            format=sink.format,
+            format=sink.settings.format,
             origin=f"the sink {sink.name} of the pipeline {self._pipeline.name}",
             partition_by=sink.partition_by,
             streams=_streams_of(*([self._source] if self._source else sources)),
@@ -82,6 +81,8 @@ class TableSink:
             lands_messages=self._source is not None,
             key=sink.key,
             decoding=sink.decoding.to_json() if sink.decoding else {},
+            catalog=sink.settings.catalog,
+            table=sink.settings.table,
         )
 
     def _typed_rows(self, about: Description) -> TypedRows | None:
@@ -97,7 +98,8 @@ class TableSink:
         handler = bad_rows(self._spark, sink.on_bad_row, files, about, self._settings, self._options)
         others = set(sink.partition_by) - set(decoding.columns.names)
         made = {name: how for name, how in PARTITIONS.items() if name in others}
-        return TypedRows(decoding, handler, made)
+        deletions = deletions_of(self._spark, files, about, self._settings) if about.key else None
+        return TypedRows(decoding, handler, made, deletions)
 
 
 def _streams_of(*sources: SourceSpec) -> tuple[str, ...]:

@@ -157,7 +157,8 @@ class Compaction:
             return {"staged": staged, "target": target, "replaces": replaces}
         name = file_name(group.content.first, group.content.last, 0, self._ending)
         number = 0
-        while f"{directory}{name}" in replaces:  # the files are compacted a second time, with nothing new
+        # They may be compacted a second time, with nothing new; or be one of several files of their batch.
+        while self._files.exists(f"{directory}{name}"):
             number += 1
             name = file_name(group.content.first, group.content.last, number, self._ending)
         return {"staged": staged, "target": f"{directory}{name}", "replaces": replaces}

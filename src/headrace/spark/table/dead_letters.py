@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from headrace.errors import UsageError
 from headrace.spark.payload.decode import DEAD_LETTER_COLUMNS
 from headrace.spark.table.bad_rows import DEAD_LETTER, FAIL, STREAM, BadRows, Fail, ToStream, ToTable
+from headrace.spark.table.deletions import Deletions
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import Settings, TableFormat
-from headrace.spark.table.layout import DEAD_LETTERS
+from headrace.spark.table.layout import DEAD_LETTERS, DESCRIPTION
 from headrace.spark.table.preparing import prepare
 
 if TYPE_CHECKING:
@@ -41,6 +42,20 @@ def bad_rows(
     if what.startswith(STREAM):
         return ToStream(what.removeprefix(STREAM), options)
     return ToTable(lambda: dead_letter_table(spark, files, about, settings))
+
+
+def deletions_of(spark: SparkSession, files: Files, about: Description, settings: Settings) -> Deletions:
+    """Of the table: kept as long as there are dead letters, which may be set aside by another run."""
+    opened: list[TableFormat] = []
+
+    def are_needed() -> bool:
+        if not opened:
+            if not files.exists(f"{DEAD_LETTERS}/{DESCRIPTION}"):
+                return False
+            opened.append(dead_letter_table(spark, files, about, settings))
+        return bool(opened[0].files())
+
+    return Deletions(spark, files, are_needed)
 
 
 def dead_letter_table(

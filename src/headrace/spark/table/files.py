@@ -44,7 +44,11 @@ class Files:
             self._system = self._path(self.root).getFileSystem(spark._jsc.hadoopConfiguration())
         except Exception as error:
             reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-            raise SparkError(f"cannot use the directory {root}: {reason}") from None
+            hint = "check the address, and that it can be reached from here"
+            if "ClassNotFoundException" in reason or "No FileSystem for scheme" in reason:
+                reason = "Spark has no file system for it"
+                hint = "give Spark its jar, as docs/tables.md shows under Object stores"
+            raise SparkError(f"cannot use the directory {root}: {reason}", hint=hint) from None
 
     def at(self, path: str) -> str:
         return f"{self.root}/{path}"

@@ -41,13 +41,17 @@ class TableBusy(TableError):
     """Another query writes this table."""
 
 
+class TableChanged(TableBusy):
+    """The table has another version than the one that was asked for."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to reach a table. `format` may be empty: what the table is already, or else the default."""
 
     format: str = ""
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-    """For the libraries that commit: credentials and addresses of an object store. Never stored."""
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the libraries that commit: credentials and addresses of an object store. Never stored or shown."""
     catalog: str = ""
     """Iceberg only: a name of pyiceberg's configuration, or a URI; empty is SQLite beside the table."""
     table: str = ""
@@ -179,9 +183,18 @@ class TableFormat(Protocol):
     def replace(self, commit: Commit, removed: Sequence[DataFile], added: Sequence[DataFile]) -> None:
         """Add files and remove others that `files` listed, in one commit, unless it is there already."""
 
-    def upsert(self, commit: Commit, rows: pyarrow.Table, key: Sequence[str], deleted: pyarrow.Table) -> None:
+    def upsert(
+        self,
+        commit: Commit,
+        rows: pyarrow.Table,
+        key: Sequence[str],
+        deleted: pyarrow.Table,
+        *,
+        only_after: int | None = None,
+    ) -> None:
         """Replace the rows with the same key, and delete those of `deleted` (key columns and `seq`), in one
-        commit. A row with a lower `seq` never replaces one with a higher."""
+        commit. A row with a lower `seq` never replaces one with a higher. With `only_after`, the commit
+        is the one that follows this version, or TableChanged is raised."""
 
     def read(self, spark: SparkSession, version: Version | None = None) -> DataFrame:
         """Exactly the rows of one version; by default of the newest."""
@@ -218,3 +231,9 @@ def check_continues(latest: Commit | None, commit: Commit, directory: str) -> No
             f"the table in {directory} holds batch {latest.batch} of another query ({latest.query})",
             hint="stop that query, or restore its checkpoint, or choose another table",
         )
+
+
+def check_version(found: int, wanted: int | None, directory: str) -> None:
+    """Raises TableChanged."""
+    if wanted is not None and found != wanted:
+        raise TableChanged(f"the table in {directory} has version {found}, not {wanted}")

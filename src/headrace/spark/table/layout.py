@@ -6,6 +6,7 @@
         checkpoint/        Spark's: where the query is
         dead-letters/      a table of messages that do not fit, in the same format
         retry.json         which of them have just landed, while they are being removed from that table
+        deletions/         which keys were deleted while they wait (see `deletions`)
 
 A plain Parquet table has in addition:
 
@@ -20,10 +21,11 @@ A plain Parquet table has in addition:
         staging/           files that are being written and do not count yet
         compaction.json    files that replace others, while this happens
 
-Every reader of Parquet, not only Spark, ignores names that start with `_` and reads the rest as a table that
-is partitioned as in Hive. There is no list of valid files that a reader would have to know: a file counts
-when it is there. So files are finished in `staging` and then renamed, and their names contain their batch. A
-batch that is written again replaces its files.
+Spark, pandas and others ignore names that start with `_` and read the rest as a table that is partitioned as
+in Hive; programs that expand a pattern, such as polars and DuckDB, need one that names the partitions. There
+is no list of valid files that a reader would have to know: a file counts when it is there. So files are
+finished in `staging` and then renamed, and their names contain their batch. A batch that is written again
+replaces its files.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ SCHEMA = f"{OWN}/schema.json"
 LATEST = f"{OWN}/latest.json"
 WRITERS = f"{OWN}/writers"
 RETRY_JOURNAL = f"{OWN}/retry.json"
+DELETIONS = f"{OWN}/deletions"
 STAGING = f"{OWN}/staging"
 JOURNAL = f"{OWN}/compaction.json"
 

@@ -198,7 +198,13 @@ class ParquetFormat:
                 self._files.delete(path)
 
     def upsert(
-        self, commit: Commit, rows: pyarrow.Table, key: Sequence[str], deleted: pyarrow.Table
+        self,
+        commit: Commit,
+        rows: pyarrow.Table,
+        key: Sequence[str],
+        deleted: pyarrow.Table,
+        *,
+        only_after: int | None = None,
     ) -> NoReturn:
         raise UsageError("a plain Parquet table cannot replace rows", hint="--key needs --format delta")
 

@@ -12,12 +12,16 @@ each, and nothing may be in both or in none afterwards, whatever happens in betw
 Who finds a journal looks whether the table has that attempt. If it has, 4 and 5 are done; if not, nothing has
 happened, and the files that were written are orphans. A query may land new dead letters meanwhile: only files
 that were read are replaced.
+
+In a table with a key, a dead letter lands only if nothing newer of its key is known: neither a row, nor a
+deletion (see `deletions`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -27,19 +31,28 @@ from headrace.errors import UsageError
 from headrace.spark.payload.decode import dead_letters, decode
 from headrace.spark.payload.decoding import Decoding
 from headrace.spark.table.bad_rows import Fail
-from headrace.spark.table.dead_letters import dead_letter_table
+from headrace.spark.table.dead_letters import dead_letter_table, deletions_of
 from headrace.spark.table.description import read_description
 from headrace.spark.table.files import Files
-from headrace.spark.table.interface import RETRY, Commit, DataFile, Settings, TableBusy
+from headrace.spark.table.interface import (
+    RETRY,
+    Commit,
+    DataFile,
+    Settings,
+    TableBusy,
+    TableChanged,
+)
 from headrace.spark.table.layout import DEAD_LETTERS, DESCRIPTION, PARTITIONS, RETRY_JOURNAL
 from headrace.spark.table.opening import open_table
 from headrace.spark.table.schemas import conform
 from headrace.spark.table.typed_rows import TypedRows
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 ATTEMPTS_TO_READ = 5
+ATTEMPTS_TO_COMMIT = 20
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,7 @@ class Retry:
             decoding, Fail(), {name: how for name, how in computed.items() if name not in own}
         )
         self._has_letters = self._files.exists(f"{DEAD_LETTERS}/{DESCRIPTION}")
+        self._deletions = deletions_of(spark, self._files, about, settings)
         if self._has_letters:
             self.letters = dead_letter_table(spark, self._files, about, settings)
 
@@ -105,15 +119,34 @@ class Retry:
             "removed": [asdict(file) | {"columns": {}} for file in before],
             "left": [asdict(file) | {"columns": {}} for file in left],
         }
-        if key := self._typed.decoding.key:
+        if self._typed.decoding.key:
             changed, deleted = self._typed.latest(decoded, schema)
+            self._deletions.add(deleted)
             self._files.write(RETRY_JOURNAL, json.dumps(journal))
-            self.table.upsert(commit, changed, key, deleted)
+            self._upsert(commit, changed, deleted)
         else:
             files = self.table.write(conform(self._typed.good(decoded), schema), attempt)
             self._files.write(RETRY_JOURNAL, json.dumps(journal))
             self.table.commit(commit, files)
         self._finish()
+
+    def _upsert(self, commit: Commit, changed: pyarrow.Table, deleted: pyarrow.Table) -> None:
+        """What is older than the deletion of its key is left out.
+
+        A query adds to the deletions before it commits. So those that are read after the version of the table
+        are all that this version knows of, and if a batch comes between that and the commit, they are looked
+        at again.
+        """
+        key, schema = self._typed.decoding.key, self.table.schema()
+        rows, seen = changed, frozenset[str]()
+        for _ in range(ATTEMPTS_TO_COMMIT):
+            version = self.table.version()
+            names = self._deletions.names()
+            if names != seen:
+                rows, seen = self._deletions.without(changed, key, schema, names), names
+            with suppress(TableChanged):
+                return self.table.upsert(commit, rows, key, deleted, only_after=version)
+        raise self._changes("the table in")
 
     def _finish(self) -> None:
         """Complete the attempt of the journal, if there is one and the table has its rows."""
@@ -126,6 +159,8 @@ class Retry:
             left = [DataFile(**file) for file in journal["left"]]
             removed = [DataFile(**file) for file in journal["removed"]]
             self.letters.replace(Commit(RETRY, attempt, rows=_rows(left)), removed, left)
+            if key := self._typed.decoding.key:
+                self._deletions.forget(key, self.table.schema())
         self._files.delete(RETRY_JOURNAL)
 
     def _read(self) -> tuple[Sequence[DataFile], DataFrame]:
@@ -137,9 +172,10 @@ class Retry:
             read = {PurePosixPath(unquote(path)).name for path in rows.inputFiles()} if files else set()
             if read == {PurePosixPath(file.path).name for file in files}:
                 return files, rows
-        raise TableBusy(
-            f"the dead letters of {self._files.root} change all the time", hint="stop the query meanwhile"
-        )
+        raise self._changes("the table of dead letters of")
+
+    def _changes(self, what: str) -> TableBusy:
+        return TableBusy(f"{what} {self._files.root} changes all the time", hint="stop the query meanwhile")
 
 
 def _rows(files: Sequence[DataFile]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.spark.payload.decode import DELETED, FIELDS, PROBLEM, dead_letters, decode, good_rows
 from headrace.spark.payload.decoding import Decoding
 from headrace.spark.table.bad_rows import BadRows
+from headrace.spark.table.deletions import Deletions
 from headrace.spark.table.interface import Commit, DataFile, TableFormat
 from headrace.spark.table.keyed_rows import latest_of_each
 from headrace.spark.table.schemas import conform
@@ -32,6 +33,8 @@ class TypedRows:
     bad_rows: BadRows
     also: Mapping[str, str] = field(default_factory=dict)
     """Columns of the table that are computed of the message, as SQL: those of its partitions."""
+    deletions: Deletions | None = None
+    """Of a table with a key: what dead letters must not bring back."""
 
     def schema_of(self, rows: DataFrame) -> StructType:
         return self.good(decode(rows, self.decoding)).schema
@@ -52,6 +55,8 @@ class TypedRows:
             changed, deleted = self.latest(observed, table.schema())
             commit = replace(commit, rows=len(changed) + len(deleted), dead_letters=counted.get[BAD])
             self._take_bad_rows(decoded, commit)
+            if self.deletions is not None:
+                self.deletions.add(deleted)
             table.upsert(commit, changed, self.decoding.key, deleted)
             return commit
         files = table.write(conform(self.good(observed), table.schema()), commit.batch)

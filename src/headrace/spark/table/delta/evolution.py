@@ -34,11 +34,21 @@ def evolve(spark: SparkSession, files: Files, table: DeltaTable, schema: StructT
     changed = [field for field in wanted if present.get(field.name) != field]
     if not changed:
         return
+    _allow_times_without_zone(table, schema)
     try:
         table.alter.add_columns(changed)  # also merges new fields into structs
     except SchemaMismatchError:
         _rewrite(spark, files, table, schema)
     table.update_incremental()
+
+
+def _allow_times_without_zone(table: DeltaTable, schema: StructType) -> None:
+    """A table that was made without such a column declares that it has them, before it gets the first."""
+    from deltalake import TableFeatures
+
+    if "timestamp_ntz" in schema.json() and "timestampNtz" not in (table.protocol().writer_features or ()):
+        table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
+        table.update_incremental()
 
 
 def _rewrite(spark: SparkSession, files: Files, table: DeltaTable, schema: StructType) -> None:

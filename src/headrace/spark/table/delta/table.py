@@ -40,6 +40,7 @@ from headrace.spark.table.interface import (
     Version,
     VersionInfo,
     check_continues,
+    check_version,
 )
 from headrace.spark.table.partition_columns import with_partition_columns
 
@@ -167,14 +168,7 @@ class DeltaFormat:
             if gone:
                 self._check_live(table, gone)
                 properties.max_commit_retries = 0  # for exactly this version, in which they are live
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                table.metadata().partition_columns,
-                commit_properties=properties,
-                post_commithook_properties=_no_hooks(),
-            )
+            _add(table, actions, properties)
 
         self._commit_once(commit, write)
 
@@ -186,10 +180,27 @@ class DeltaFormat:
                 hint="try again, and do not compact it at the same time",
             )
 
-    def upsert(self, commit: Commit, rows: pyarrow.Table, key: Sequence[str], deleted: pyarrow.Table) -> None:
+    def upsert(
+        self,
+        commit: Commit,
+        rows: pyarrow.Table,
+        key: Sequence[str],
+        deleted: pyarrow.Table,
+        *,
+        only_after: int | None = None,
+    ) -> None:
         from headrace.spark.table.delta.upsert import merge
 
-        self._commit_once(commit, lambda table, properties: merge(table, rows, key, deleted, properties))
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            check_version(table.version(), only_after, self.directory)
+            properties.max_commit_retries = 0  # with another's rows, the merge may be another
+            merge(table, rows, key, deleted, properties)
+            if (
+                table.transaction_version(commit.query) != commit.batch
+            ):  # nothing changed, so nothing was written
+                _add(table, [], properties)
+
+        self._commit_once(commit, write)
 
     def evolve(self, schema: StructType) -> None:
         from headrace.spark.table.delta.evolution import evolve
@@ -326,6 +337,19 @@ def in_one_line(error: Exception) -> str:
     """The library puts causes in lines of their own, with colored arrows."""
     lines = _COLOR_OR_ARROW.sub("", str(error)).splitlines()
     return ": ".join(line.strip() for line in lines if line.strip())
+
+
+def _add(
+    table: DeltaTable, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties
+) -> None:
+    table.create_write_transaction(
+        list(actions),
+        "append",
+        table.schema(),
+        table.metadata().partition_columns,
+        commit_properties=properties,
+        post_commithook_properties=_no_hooks(),
+    )
 
 
 def _no_hooks() -> Any:

@@ -90,8 +90,9 @@ class Catalogs:
                 return load_catalog(OWN_NAME, uri=self.name, **self._options)
             return load_catalog(self.name, **self._options)
         except (ValueError, KeyError) as error:  # pyiceberg's way of saying that it is not configured
+            reason = "" if "URI missing" in str(error) else f": {_first_line(error)}"
             raise UsageError(
-                f"the catalog {self.name} is not configured: {_first_line(error)}",
+                f"the catalog {self.name} is not configured{reason}",
                 hint="add it to ~/.pyiceberg.yaml, or set "
                 f"PYICEBERG_CATALOG__{re.sub(r'[^A-Z0-9]', '_', self.name.upper())}__URI",
             ) from None
@@ -106,7 +107,7 @@ class Catalogs:
         except TimeoutError:
             reason = f"no answer in {ANSWER_SECONDS:g} s"
         except (RESTError, RequestException, SQLAlchemyError) as error:
-            reason = _first_line(error)
+            reason = _system_error(error) or _first_line(error)
         raise TableError(
             f"the catalog {self.shown} does not answer: {reason}",
             hint="check its address and credentials in pyiceberg's configuration"
@@ -155,6 +156,12 @@ def identifier_of(table: str, catalog: str, location: str) -> tuple[str, ...]:
 def home_of(location: str) -> str:
     """The directory with the catalog of a table: dead letters are in that of the table they belong to."""
     return location.removesuffix(DEAD_LETTERS)
+
+
+def _system_error(error: BaseException) -> str:
+    """`Connection refused`, out of the three errors of a library that are around it."""
+    found = re.findall(r"\[Errno -?\d+\] ([^'\")]+)", str(error))
+    return str(found[-1]) if found else ""
 
 
 def _first_line(error: BaseException) -> str:

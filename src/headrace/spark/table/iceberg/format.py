@@ -28,7 +28,15 @@ from headrace.spark.table.iceberg.commits import (
 )
 from headrace.spark.table.iceberg.partitions import check_partitions, partition_spec, with_directories
 from headrace.spark.table.iceberg.schemas import iceberg_schema, spark_schema
-from headrace.spark.table.interface import Commit, Compacted, DataFile, Expired, Version, VersionInfo
+from headrace.spark.table.interface import (
+    Commit,
+    Compacted,
+    DataFile,
+    Expired,
+    Version,
+    VersionInfo,
+    check_version,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -142,10 +150,22 @@ class IcebergFormat(CatalogTable):
         self.commit_once(commit, attempt)
         self._limit_snapshots()
 
-    def upsert(self, commit: Commit, rows: pyarrow.Table, key: Sequence[str], deleted: pyarrow.Table) -> None:
+    def upsert(
+        self,
+        commit: Commit,
+        rows: pyarrow.Table,
+        key: Sequence[str],
+        deleted: pyarrow.Table,
+        *,
+        only_after: int | None = None,
+    ) -> None:
         from headrace.spark.table.iceberg.upsert import upsert
 
-        self.commit_once(commit, lambda table: upsert(self, self._spark, table, commit, rows, key, deleted))
+        def attempt(table: Table) -> None:
+            check_version(version_of(table.current_snapshot()), only_after, self.directory)
+            upsert(self, self._spark, table, commit, rows, key, deleted)
+
+        self.commit_once(commit, attempt)
         self._limit_snapshots()
 
     def evolve(self, schema: StructType) -> None:
