@@ -104,7 +104,9 @@ def test_the_last_message_of_a_subject_and_what_is_known_of_it(bench: Bench, get
 
 def test_times_are_written_as_in_go(bench: Bench, gets: Gets) -> None:
     random = Random(7)
-    times = [1, 999_999_999, 1_000_000_000, 1_709_164_800 * 10**9, 4_102_444_800 * 10**9 - 1]
+    times = [1, 999_999_999, 1_000_000_000, 4_102_444_800 * 10**9 - 1]
+    times += [day * 86_400 * 10**9 + random.randrange(86_400 * 10**9) for day in range(1, 106_000, 97)]
+    times += [(1_709_164_800 + 86_400 * day) * 10**9 for day in range(-3, 4)]  # around February 29, 2024
     times += [random.randrange(2**63 // 10**6) * 10 ** random.randrange(7) for _ in range(100)]
     times.sort()
     store(bench, gets, *((b"k.%d" % number, b"", b"", time) for number, time in enumerate(times)))
