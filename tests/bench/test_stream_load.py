@@ -51,6 +51,67 @@ def test_message_ids_differ() -> None:
     assert b"".join(heard) == b"".join(frames)
 
 
+def test_one_that_expects_names_the_sequence_before_its_own() -> None:
+    with peer(b"".join(stored(number, 9 + number) for number in range(4))) as (connection, heard):
+        load = StreamLoad(5.0)
+        load.expect_sequences(9, 4)
+        load.add_stream_publisher(
+            connection.fileno(), b"s", b"in.", b"hi", 4, 2, expects=b"Nats-Expected-Last-Sequence", first=9
+        )
+        assert load.run() == "done"
+    headers = [b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n\r\n" % last for last in (8, 9, 10, 11)]
+    frames = [
+        b"HPUB s in.%d %d %d\r\n%bhi\r\n" % (number, len(header), len(header) + 2, header)
+        for number, header in enumerate(headers)
+    ]
+    assert b"".join(heard) == b"".join(frames)
+
+
+def test_every_key_has_its_turn() -> None:
+    with peer(b"".join(stored(number, 11 + number) for number in range(4))) as (connection, heard):
+        load = StreamLoad(5.0)
+        load.expect_sequences(11, 4)
+        load.add_stream_publisher(connection.fileno(), b"s.", b"in.", b"hi", 4, 2, keys=3)
+        assert load.run() == "done"
+    keys = [7919 * number % 3 for number in range(4)]
+    assert sorted(set(keys)) == [0, 1, 2]
+    assert b"".join(heard) == b"".join(
+        b"PUB s.%06d in.%d 2\r\nhi\r\n" % (key, number) for number, key in enumerate(keys)
+    )
+
+
+def value(number: int, key: int, payload: bytes = b"hi") -> bytes:
+    headers = b"NATS/1.0\r\nNats-Stream: S\r\nNats-Subject: s.%06d\r\nNats-Sequence: 1\r\n\r\n" % key
+    return b"HMSG in.%d 1 %d %d\r\n%b\r\n" % (
+        number,
+        len(headers),
+        len(headers + payload),
+        headers + payload,
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("answer", "status", "refusals"),
+    [
+        (value(2, 7919 * 2 % 10), "done", 0),
+        (b"HMSG in.2 1 34 34\r\nNATS/1.0 404 Message Not Found\r\n\r\n\r\n", "done", 1),
+        (b"MSG in.2 1 2\r\nhi\r\n", "done", 1),
+        (value(2, 3), "garbled", 0),
+        (value(2, 7919 * 2 % 10, b"longer"), "garbled", 0),
+        (value(3, 7919 * 3 % 10), "garbled", 0),
+        (value(1, 7919 % 10), "garbled", 0),
+    ],
+)
+def test_every_value_is_looked_into(step: int, answer: bytes, status: str, refusals: int) -> None:
+    first = value(0, 0) + value(1, 7919 % 10)
+    with peer(first + answer, step) as (connection, heard):
+        load = StreamLoad(5.0)
+        load.add_getter(connection.fileno(), b"get.s.", b"in.", 2, 3, 1, 10)
+        assert (load.run(), load.refusals) == (status, refusals)
+    assert b"".join(heard).startswith(b"PUB get.s.000000 in.0 0\r\n\r\nPUB get.s.000009 in.1 0\r\n\r\n")
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(
     ("answers", "refusals", "duplicates", "text"),
@@ -167,6 +228,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         lambda: load.expect_sequences(1, 1),
         lambda: load.add_stream_publisher(0, b"s", b"in.", b"", 1, 0),
         lambda: load.add_stream_publisher(0, b"s" * 4000, b"in.", b"", 1, 1),
+        lambda: load.add_getter(0, b"s", b"in.", 1, 1, 1, 0),
         lambda: load.add_puller(0, "S", "C", b"in", 0, True, 1, 1),
         lambda: load.add_puller(0, "S" * 4000, "C", b"in", 1, True, 1, 1),
     ):

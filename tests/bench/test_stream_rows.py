@@ -136,7 +136,7 @@ def test_every_aim_belongs_to_a_row() -> None:
     assert len(keys) == len(set(keys))
     assert {*TARGETS, *PEAK_RSS_LIMITS_MB, *VALUE_LIMITS} <= set(keys)
     assert {row.key for row in LONG} == LONG_KEYS
-    assert choose_rows("streams", "stream-pull")[0].workload == STREAMS[3].workload
+    assert choose_rows("streams", "stream-pull")[0].workload == STREAMS[-4].workload
 
 
 def test_a_stop_that_is_none_is_reported(nats_server: Server, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from headrace.bench.failure import BenchError
 from headrace.bench.jetstream import open_api, stream_facts
 from headrace.bench.machine import filesystem_of
 from headrace.bench.servers import Process, Server, running
-from headrace.bench.workloads import StreamConsume, StreamPublish
+from headrace.bench.workloads import KeyValueGets, KeyValuePuts, StreamConsume, StreamPublish
 from headrace.bench.workloads.stream_publish import STREAM
 
 STORAGES = ("file", "memory")
@@ -49,6 +49,40 @@ def test_every_message_is_acknowledged(
     assert sample.value == pytest.approx(1_000 / sample.seconds)
     assert sample.latency is not None
     assert sample.latency.count == 1_000
+
+
+@pytest.mark.parametrize("header", ["Nats-Expected-Last-Sequence", "Nats-Expected-Last-Subject-Sequence"])
+def test_a_publisher_that_counts_is_never_refused(process: Process, header: str, name: str) -> None:
+    plan = StreamPublish(64, 16, 1_000, expects=header, stream=name, keep=True)
+    for _ in range(2):
+        sample = plan.run(process.address, process.rss_bytes)
+        assert sample.latency is not None
+        assert sample.latency.count == 1_000
+    with open_api(process.address) as api:
+        api.request(f"STREAM.DELETE.{name}")
+
+
+def test_two_publishers_that_count_are_refused(process: Process, name: str) -> None:
+    plan = StreamPublish(64, 16, 1_000, 2, expects="Nats-Expected-Last-Sequence", stream=name)
+    with pytest.raises(BenchError, match=r"messages were not stored: .*wrong last sequence"):
+        plan.run(process.address, process.rss_bytes)
+
+
+def test_all_keys_of_a_bucket_are_put_and_got(process: Process) -> None:
+    puts = KeyValuePuts(64, 16, 1_000, keys=70).run(process.address, process.rss_bytes)
+    gets = KeyValueGets(64, 16, 1_000, keys=70).run(process.address, process.rss_bytes)
+    for sample in (puts, gets):
+        assert sample.value == pytest.approx(1_000 / sample.seconds)
+        assert sample.latency is not None
+        assert sample.latency.count == 1_000
+
+
+def test_a_key_without_a_value_is_noticed(process: Process) -> None:
+    with KeyValueGets(8, 16, 100, keys=10).prepared(process.address) as ready:
+        with open_api(process.address) as api:
+            api.request("STREAM.PURGE.KV_bench", {"filter": "$KV.bench.key-000003"})
+        with pytest.raises(BenchError, match=r"^10 of 100 gets had no value: NATS/1.0 404"):
+            ready.run(process.address, process.rss_bytes)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -159,3 +193,5 @@ def test_the_file_system_of_a_directory_is_known() -> None:
 def test_scaling_keeps_a_message_per_client() -> None:
     assert StreamPublish(1, 1, 100, 5).scaled(0.01).messages == 5
     assert StreamConsume(1, 1, 100).scaled(0.5).messages == 50
+    assert KeyValuePuts(1, 1, 100).scaled(0.001).messages == 1
+    assert KeyValueGets(1, 1, 100).scaled(0.5).requests == 50

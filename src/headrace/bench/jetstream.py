@@ -6,7 +6,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -117,11 +117,17 @@ def stream_facts(api: Api, name: str) -> StreamFacts | None:
 
 @contextmanager
 def stream_for_run(
-    address: Address, name: str, subject: str, storage: str, *, keep: bool = False
+    address: Address,
+    name: str,
+    subject: str,
+    storage: str,
+    *,
+    keep: bool = False,
+    config: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Api, StreamFacts]]:
     """The stream of that name, created if there is none, and then deleted afterwards."""
     with open_api(address) as api:
-        facts = stream_facts(api, name) or _create(api, name, subject, storage)
+        facts = stream_facts(api, name) or _create(api, name, subject, storage, config or {})
         try:
             yield api, facts
         finally:
@@ -156,13 +162,14 @@ def await_acknowledged(api: Api, stream: str, name: str, messages: int) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _create(api: Api, name: str, subject: str, storage: str) -> StreamFacts:
+def _create(api: Api, name: str, subject: str, storage: str, more: Mapping[str, Any]) -> StreamFacts:
     config = {
         "name": name,
         "subjects": [subject],
         "storage": storage,
         "retention": "limits",
         "num_replicas": 1,
+        **more,
     }
     return _facts(name, api.request(f"STREAM.CREATE.{name}", config), existed=False)
 

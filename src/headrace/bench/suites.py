@@ -11,6 +11,8 @@ from headrace.bench.compare import Row
 from headrace.bench.workloads import (
     FixedRate,
     IdleConnections,
+    KeyValueGets,
+    KeyValuePuts,
     ManySubjects,
     PublishSubscribe,
     RequestReply,
@@ -104,6 +106,23 @@ STREAMS = (
         StreamPublish(1, 128, 2_000),
         reference_config=SYNC_ALWAYS,
     ),
+    Row(
+        "stream-4096-ids",
+        "publish to a file stream, 128 B, 4096 in flight, a Nats-Msg-Id each",
+        StreamPublish(4096, 128, 400_000, message_ids=True),
+    ),
+    Row(
+        "stream-256-expected",
+        "publish to a file stream, 128 B, 256 in flight, each with the expected last sequence",
+        StreamPublish(256, 128, 100_000, expects="Nats-Expected-Last-Sequence"),
+    ),
+    Row(
+        "stream-256-expected-subject",
+        "the same with the expected last sequence of the subject",
+        StreamPublish(256, 128, 100_000, expects="Nats-Expected-Last-Subject-Sequence"),
+    ),
+    Row("kv-put", "key-value puts, 10,000 keys, 128 B, 64 in flight", KeyValuePuts(64, 128, 100_000)),
+    Row("kv-get", "key-value gets, 10,000 keys, 128 B, 64 in flight", KeyValueGets(64, 128, 100_000)),
     Row(
         "stream-pull",
         "pull from a file stream, 128 B, batches of 20,000, explicit acks",

@@ -109,9 +109,20 @@ class InternalClient:
     def _receive(self, messages: list[InboxMessage]) -> None:
         for message in messages:
             handler = self._handlers.get(message.sid)
-            if handler is None:
-                continue
-            try:
-                handler(message)
-            except Exception as error:
-                self._on_bug(error)
+            if handler is not None:
+                self._handle(handler, message)
+
+    def _handle(self, handler: Handler, message: InboxMessage) -> None:
+        try:
+            handler(message)
+        except Exception as error:
+            self._on_bug(error)
+
+    def each(self, handler: Handler) -> Callable[[list[InboxMessage]], None]:
+        """For an inbox of the caller: hand its messages over one by one, as those of subscriptions."""
+
+        def receive(messages: list[InboxMessage]) -> None:
+            for message in messages:
+                self._handle(handler, message)
+
+        return receive

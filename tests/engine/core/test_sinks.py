@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
+from random import Random
 
 from headrace.broker.internal import InternalClient
 from headrace.engine.core.sinks import AckInbox, Inbox, InboxMessage
 from tests.engine.core.harness import Bench
+from tests.model import matches
 
 
 def raise_bug(error: Exception) -> None:
@@ -213,3 +215,31 @@ def test_interest_that_nobody_refers_to_is_freed_with_its_sinks() -> None:
     del bench, listener
     gc.collect()
     assert gone() is None
+
+
+def test_what_was_found_for_one_subject_serves_only_those_with_the_same_matches(bench: Bench) -> None:
+    """Against a model, with subscriptions of a sink and of a client that come and go between the messages."""
+    random, got = Random(20261117), set[bytes]()
+    tokens = [b"a", b"b", b"1", b"22", b"", b"*"]
+    patterns = [b"a.b.*.*", b"a.b.>", b"a.*.*.*", b"a.b.1.*", b"a.b.*.22", b"a.>", b"*.b.*.*", b"b.*", b">"]
+    inbox = Inbox(bench.hub, bench.interest, lambda messages: got.update(message.sid for message in messages))
+    held: dict[bytes, bytes] = {}
+    client = bench.connect()
+    for _ in range(400):
+        sid, pattern = b"%d" % random.randrange(6), random.choice(patterns)
+        if sid in held:
+            inbox.unsubscribe(sid, -1)
+            del held[sid]
+        else:
+            inbox.subscribe(pattern, None, sid)
+            held[sid] = pattern
+        if random.random() < 0.2:
+            client.send(b"UNSUB 7\r\nSUB %b 7\r\n" % pattern)
+        for _ in range(8):
+            start = random.choice([b"a.b.", b"a.b.", b"a.", b"b."])
+            subject = start + b".".join(random.choices(tokens, k=random.randrange(1, 4)))
+            got.clear()
+            bench.hub.publish(bench.interest, subject, b"x")
+            bench.hub.flush()
+            assert got == {sid for sid, pattern in held.items() if matches(pattern, subject)}
+            client.receive_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,27 @@ def test_a_log_is_cut_into_segments_with_an_index_each(quick_path: Path, committ
     log = reopen(log, committer)
     assert len(files(quick_path, "idx")) == log.segment_files
     assert messages(log) == before
+    log.close()
+
+
+def test_what_was_taken_ahead_is_zeros_after_groups_of_any_size(
+    quick_path: Path, committer: Committer | None
+) -> None:
+    """Small groups are followed by zeros that were written, large ones by space that was only taken."""
+    log = Log(str(quick_path / "log"), committer=committer)
+    assert log.recover() == []
+    for number, length in enumerate((10, 100, 5_000, 100_000, 20, 60_000, 300_000, 1, 1_000)):
+        log.append(b"s", b"", b"%d" % number * length)
+        assert settle(log, committer) is None
+        copy = quick_path / f"copy{number}"  # what a crash would leave
+        shutil.copytree(quick_path / "log", copy)
+        (file,) = files(copy, "log")
+        assert len(file.read_bytes().rstrip(b"\0")) < file.stat().st_size
+        assert not any(file.read_bytes()[-1000:])
+        found = Log(str(copy), committer=committer)
+        assert found.recover() == []
+        assert messages(found) == messages(log)
+        found.close()
     log.close()
 
 

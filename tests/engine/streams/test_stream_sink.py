@@ -154,6 +154,57 @@ def test_the_same_message_id_is_stored_once_within_the_window(bench: Bench, stre
     assert stream.sink.duplicates.find(b"c") == 0
 
 
+EXPECTED, EXPECTED_OF_SUBJECT = b"Nats-Expected-Last-Sequence", b"Nats-Expected-Last-Subject-Sequence"
+
+
+def published_with(lines: bytes, subject: bytes = b"s.one", reply: bytes = b"inbox.1") -> bytes:
+    headers = b"NATS/1.0\r\n" + lines + b"\r\n"
+    return b"HPUB %b %b %d %d\r\n%b\r\n" % (subject, reply, len(headers), len(headers), headers)
+
+
+def test_an_expected_sequence_is_checked_without_python(bench: Bench, stream: Stream) -> None:
+    stream.sink.duplicates.length = 120 * 10**9
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(
+        published_with(b"%b: 0\r\n" % EXPECTED)
+        + published_with(b"%b: 1\r\n" % EXPECTED, b"s.two")
+        + published_with(b"%b: 0\r\n" % EXPECTED_OF_SUBJECT, b"s.three")
+        + published_with(b"%b:2\r\nA: b\r\n" % EXPECTED_OF_SUBJECT, b"s.two")
+        + published_with(b"%b: 1\r\n%b:   4\r\n" % (EXPECTED_OF_SUBJECT, EXPECTED))
+        + published_with(b"%b: 05\r\nNats-Msg-Id: x\r\n" % EXPECTED)
+    )
+    assert [body for _, body in answers(bench, peer, 6)] == [{"stream": "S", "seq": n} for n in range(1, 7)]
+    peer.send(published_with(b"Nats-Msg-Id: x\r\n%b: 6\r\n" % EXPECTED))
+    assert answers(bench, peer, 1)[0][1] == {"stream": "S", "seq": 6, "duplicate": True}
+    assert stream.ledger.special == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"%b: 2\r\n" % EXPECTED,
+        b"%b: 0\r\n" % EXPECTED_OF_SUBJECT,
+        b"%b: 1\r\n%b: 0\r\n" % (EXPECTED, EXPECTED_OF_SUBJECT),
+        b"%b: 1\r\n%b: 1\r\n" % (EXPECTED, EXPECTED),
+        b"%b: \r\n" % EXPECTED,
+        b"%b: x\r\n" % EXPECTED,
+        b"%b: -1\r\n" % EXPECTED,
+        b"%b: 1 \r\n" % EXPECTED,
+        b"%b: 18446744073709551617\r\n" % EXPECTED,
+        b"A: b\n%b: 1\r\n" % EXPECTED,
+        b"%b: 1\r\n%b-Subject: s.one\r\n" % (EXPECTED_OF_SUBJECT, EXPECTED_OF_SUBJECT),
+        b"%b: 1\r\nNats-Rollup: sub\r\n" % EXPECTED,
+    ],
+)
+def test_other_expectations_are_decided_in_python(bench: Bench, stream: Stream, lines: bytes) -> None:
+    peer = bench.subscriber(b"inbox.*")
+    peer.send(b"PUB s.one 1\r\nx\r\n" + published_with(lines))
+    bench.settle()
+    ((subject, reply, headers, _),) = stream.ledger.special
+    assert (subject, reply, headers) == (b"s.one", b"inbox.1", b"NATS/1.0\r\n" + lines + b"\r\n")
+    assert stream.log.last_seq == 1
+
+
 @contextmanager
 def files_no_larger_than(size: int) -> Iterator[None]:
     """Writes beyond it fail as on a full disk."""

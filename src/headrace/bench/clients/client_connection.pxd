@@ -15,6 +15,9 @@ cdef enum Role:
 cdef enum Event:
     NOTHING, MESSAGE, PING, PONG, REFUSAL, GARBAGE
 
+cdef enum Numbering:
+    PLAIN, IDENTIFIED, EXPECTING     # messages without headers, with an id each, with the last sequence
+
 cdef struct ClientConnection:
     int descriptor
     void *channel                    # TLS over it; NULL: none
@@ -74,10 +77,16 @@ cdef struct ClientConnection:
     double interval                  # nanoseconds; 0 when there is no rate
     int64_t stride                   # from one number of this publisher to its next
     int64_t numbers                  # those below are sent by somebody
-    # Streams (stream_load.pyx). A publisher with message ids writes `request` + token + `identity` + number in
-    # IDENTITY_DIGITS + `request_end`.
-    const char *identity
-    int64_t identity_length
+    # Streams (stream_load.pyx). With keys, `request` ends before the key and `request_middle` follows it.
+    int64_t keys
+    const char *request_middle
+    int64_t request_middle_length
+    # A publisher with headers writes them after the token: `header` and a number, in IDENTITY_DIGITS for message ids.
+    Numbering numbering
+    const char *header
+    int64_t header_start_length      # of `header`, without the number
+    int64_t payload_size
+    int64_t first_sequence           # of the first message, for one that expects sequences
     int64_t latest_number            # whose acknowledgement came last, and with which sequence
     int64_t latest_sequence
     # One that pulls: `request` + length + body, for `batch` messages at a time
@@ -87,6 +96,7 @@ cdef struct ClientConnection:
     int64_t to_request               # messages that it may still ask for
     int64_t outstanding              # messages of the current pull that are still to come
     int64_t pulled_at
+    bint gets                        # one that asks for the values of keys
 
 
 cdef bint prepare(ClientConnection *connection, int descriptor, Role role, int64_t outbox_capacity) noexcept nogil

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
+from headrace.bench.clients.client_connection cimport ClientConnection
 from headrace.bench.clients.load cimport Load
 
 
@@ -15,6 +16,9 @@ cdef enum:
     LONG_ACK_SUBJECT_TOKENS = 11     # the same with a domain and an account before the stream
     ACK_FRAME_LENGTH = 256           # of an acknowledgement, without the names of stream and consumer
     PULL_LENGTH = 128                # of the body of a pull
+    KEY_DIGITS = 6
+    KEY_STRIDE = 7919                # from one key to the next: a prime, so that all keys have their turn
+    HEADER_LENGTHS = 48              # ` <length> <length>\r\n`
 
 
 cdef class StreamLoad(Load):
@@ -27,7 +31,12 @@ cdef class StreamLoad(Load):
     cdef char refusal[256]           # the first of them
 
     cdef bint take_sequence(self, int index, int64_t sequence) noexcept nogil
+    cdef ClientConnection *add_targets(self, int descriptor, bytes verb, bytes subject, bytes inbox, bytes request_end,
+                                       int64_t requests, int64_t in_flight, int64_t keys, int64_t more) except NULL
+    cdef void put_target(self, ClientConnection *connection) noexcept nogil
+    cdef void put_header(self, ClientConnection *connection) noexcept nogil
     cdef void take_acknowledgement(self, int index) noexcept nogil
+    cdef void take_value(self, int index) noexcept nogil
     cdef void take_pulled(self, int index) noexcept nogil
     cdef void refuse(self, const char *text, int64_t length) noexcept nogil
     cdef void pull(self, int index, int64_t now) noexcept nogil

@@ -13,6 +13,19 @@ class StreamLoad(Load):
         messages: int,
         in_flight: int,
         message_id: bytes = b"",
+        expects: bytes = b"",
+        first: int = 1,
+        keys: int = 0,
+    ) -> int: ...
+    def add_getter(
+        self,
+        descriptor: int,
+        subject: bytes,
+        inbox: bytes,
+        size: int,
+        requests: int,
+        in_flight: int,
+        keys: int,
     ) -> int: ...
     def add_puller(
         self,

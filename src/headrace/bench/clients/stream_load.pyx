@@ -1,8 +1,12 @@
-"""The load generator's clients of a stream: those who publish to it and those who pull from it.
+"""The load generator's clients of a stream: those who publish to it, pull from it, or get values of keys.
 
 A publisher is a requester whose answers are checked. `{"stream":"S","seq":17}` must have a sequence of this run,
 each exactly once, and the sequences of one publisher must be in the order of its messages.
 An error response is counted and its text kept; the run continues.
+
+With keys, the subject of message n ends with key `n * KEY_STRIDE % keys`, so that neighbours differ. One that expects
+sequences puts into a header what it knows to be the last one: it is the only publisher, and counts. One that gets asks
+for the last message of a key's subject, and checks in the answer that it is of this subject and has the right size.
 
 A client that pulls asks for a batch, reads it, acknowledges every message if asked to, and asks for the next.
 Everything that matters about a message is in its reply subject, `$JS.ACK.S.C.<deliveries>.<sequence>. ...`. With
@@ -16,10 +20,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, strlen
 
 from headrace.bench.clients.client_connection cimport (
-    CONTROL_LINE_MAX, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
+    CONTROL_LINE_MAX, EXPECTING, IDENTIFIED, PLAIN, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
 )
 from headrace.bench.clients.load cimport GARBLED, REFUSED
-from headrace.engine.basics.decimals cimport parse_decimal
+from headrace.engine.basics.decimals cimport parse_decimal, write_decimal
 
 PULL_EXPIRES_NANOSECONDS = 600 * 1_000_000_000
 cdef int64_t EXPIRES = PULL_EXPIRES_NANOSECONDS
@@ -31,6 +35,17 @@ cdef int64_t leading_number(const char *text, int64_t length) noexcept nogil:
     while end < min(length, TOKEN_DIGITS - 1) and c'0' <= text[end] <= c'9':
         end += 1
     return parse_decimal(text, end, TOKEN_DIGITS)
+
+
+cdef void write_padded(char *text, int64_t number, int digits) noexcept nogil:
+    cdef int place
+    for place in range(digits - 1, -1, -1):
+        text[place] = <char>(c'0' + number % 10)
+        number //= 10
+
+
+cdef int64_t key_of(ClientConnection *connection, int64_t number) noexcept nogil:
+    return number * KEY_STRIDE % connection.keys
 
 
 cdef class StreamLoad(Load):
@@ -51,27 +66,52 @@ cdef class StreamLoad(Load):
         self.seen_first, self.seen_count = first, count
 
     def add_stream_publisher(self, int descriptor, bytes subject, bytes inbox, bytes payload, int64_t messages,
-                             int64_t in_flight, bytes message_id=b""):
+                             int64_t in_flight, bytes message_id=b"", bytes expects=b"", int64_t first=1,
+                             int64_t keys=0):
         """Publish this many messages, `in_flight` at a time unacknowledged, the reply subject being `inbox` and
-        a number. `message_id`: what their Nats-Msg-Id starts with."""
+        a number. `message_id`: what their Nats-Msg-Id starts with. `expects`: the header that names the last
+        sequence, `first` being that of the first message. `keys`: how many there are, at the end of the subject."""
         if messages < 0 or in_flight < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
             raise ValueError("a publisher needs short subjects and at least one message in flight")
-        verb, identity, request_end = b"PUB", b"", b" %d\r\n%b\r\n" % (len(payload), payload)
-        if message_id:
-            headers = b"NATS/1.0\r\nNats-Msg-Id: %b" % message_id
-            length = len(headers) + IDENTITY_DIGITS + 4
-            verb, identity = b"HPUB", b" %d %d\r\n%b" % (length, length + len(payload), headers)
+        header, request_end = b"", b" %d\r\n%b\r\n" % (len(payload), payload)
+        if message_id or expects:
+            header = b"NATS/1.0\r\n" + (b"Nats-Msg-Id: " + message_id if message_id else expects + b": ")
             request_end = b"\r\n\r\n%b\r\n" % payload
-        request = b"%b %b %b" % (verb, subject, inbox)
-        cdef int64_t longest = len(request) + TOKEN_DIGITS + len(identity) + IDENTITY_DIGITS + len(request_end)
-        cdef ClientConnection *connection = self.add_requests(
-            descriptor, request, request_end, len(inbox), messages, in_flight, longest)
-        self.kept.append(identity)
-        connection.identity, connection.identity_length = identity, len(identity)
-        connection.keeps_body = True
+        cdef int64_t more = len(header) + HEADER_LENGTHS + TOKEN_DIGITS
+        cdef ClientConnection *connection = self.add_targets(
+            descriptor, b"HPUB" if header else b"PUB", subject, inbox, request_end, messages, in_flight, keys, more)
+        self.kept.append(header)
+        connection.header, connection.header_start_length = header, len(header)
+        connection.numbering = IDENTIFIED if message_id else EXPECTING if expects else PLAIN
+        connection.payload_size, connection.first_sequence = len(payload), first
         connection.latest_number = -1
         self.put_first_requests(connection, in_flight)
         return self.count - 1
+
+    def add_getter(self, int descriptor, bytes subject, bytes inbox, int64_t size, int64_t requests,
+                   int64_t in_flight, int64_t keys):
+        """Ask for the last messages of the keys below `subject`, `in_flight` at a time; their payloads have `size`."""
+        if requests < 0 or in_flight < 1 or keys < 1 or len(subject) + len(inbox) > CONTROL_LINE_MAX // 2:
+            raise ValueError("one that gets needs short subjects, keys and at least one request in flight")
+        cdef ClientConnection *connection = self.add_targets(
+            descriptor, b"PUB", subject, inbox, b" 0\r\n\r\n", requests, in_flight, keys, 0)
+        connection.gets, connection.payload_size = True, size
+        self.put_first_requests(connection, in_flight)
+        return self.count - 1
+
+    cdef ClientConnection *add_targets(self, int descriptor, bytes verb, bytes subject, bytes inbox, bytes request_end,
+                                       int64_t requests, int64_t in_flight, int64_t keys, int64_t more) except NULL:
+        """One whose requests have a key each, if there are `keys`, and `more` bytes than others."""
+        request, middle = b"%b %b" % (verb, subject), b" " + inbox
+        if not keys:
+            request, middle = request + middle, b""
+        cdef int64_t longest = len(request) + KEY_DIGITS + len(middle) + TOKEN_DIGITS + len(request_end) + more
+        cdef ClientConnection *connection = self.add_requests(
+            descriptor, request, request_end, len(inbox), requests, in_flight, longest)
+        self.kept.append(middle)
+        connection.request_middle, connection.request_middle_length = middle, len(middle)
+        connection.keys, connection.keeps_body = keys, True
+        return connection
 
     def add_puller(self, int descriptor, str stream, str consumer, bytes inbox, int64_t batch, bint acknowledges,
                    int64_t first, int64_t expected):
@@ -119,6 +159,8 @@ cdef class StreamLoad(Load):
         connection.payload_bytes += connection.payload_length - connection.header_length
         if connection.pulls:
             self.take_pulled(index)
+        elif connection.gets:
+            self.take_value(index)
         else:
             self.take_acknowledgement(index)
 
@@ -136,19 +178,38 @@ cdef class StreamLoad(Load):
     # Publishing.
 
     cdef void put_numbered(self, ClientConnection *connection) noexcept nogil:
-        cdef char text[IDENTITY_DIGITS + 1]
-        cdef int64_t number = connection.requested
-        cdef int place
-        if connection.identity_length == 0:
-            Load.put_numbered(self, connection)
-            return
-        for place in range(IDENTITY_DIGITS - 1, -1, -1):
-            text[place] = <char>(c'0' + number % 10)
-            number //= 10
-        self.put_token(connection)
-        self.put(connection, connection.identity, connection.identity_length)
-        self.put(connection, text, IDENTITY_DIGITS)
+        self.put_target(connection)
+        if connection.numbering != PLAIN:
+            self.put_header(connection)
         self.put(connection, connection.request_end, connection.request_end_length)
+
+    cdef void put_target(self, ClientConnection *connection) noexcept nogil:
+        """The subject and the reply subject."""
+        cdef char text[TOKEN_DIGITS + 1]
+        if connection.keys == 0:
+            self.put_token(connection)
+            return
+        self.put(connection, connection.request, connection.request_length)
+        write_padded(text, key_of(connection, connection.requested), KEY_DIGITS)
+        self.put(connection, text, KEY_DIGITS)
+        self.put(connection, connection.request_middle, connection.request_middle_length)
+        self.put(connection, text, write_decimal(text, connection.requested))
+
+    cdef void put_header(self, ClientConnection *connection) noexcept nogil:
+        """Lengths and headers; the end of the headers is part of `request_end`."""
+        cdef char text[TOKEN_DIGITS + 1]
+        cdef char lengths[HEADER_LENGTHS]
+        cdef int64_t digits = IDENTITY_DIGITS, length
+        if connection.numbering == EXPECTING:
+            digits = write_decimal(text, connection.first_sequence + connection.requested - 1)
+        else:
+            write_padded(text, connection.requested, IDENTITY_DIGITS)
+        length = connection.header_start_length + digits + 4
+        snprintf(lengths, sizeof(lengths), b" %lld %lld\r\n", <long long>length,
+                 <long long>(length + connection.payload_size))
+        self.put(connection, lengths, strlen(lengths))
+        self.put(connection, connection.header, connection.header_start_length)
+        self.put(connection, text, digits)
 
     cdef void take_acknowledgement(self, int index) noexcept nogil:
         cdef ClientConnection *connection = &self.connections[index]
@@ -174,6 +235,29 @@ cdef class StreamLoad(Load):
         if self.refusals == 0:
             snprintf(self.refusal, sizeof(self.refusal), b"%.*s", <int>min(length, 250), text)
         self.refusals = self.refusals + 1
+
+    # Getting.
+
+    cdef void take_value(self, int index) noexcept nogil:
+        """`HMSG inbox sid size size`, whose headers say which subject it is of; a status says that there is none."""
+        cdef ClientConnection *connection = &self.connections[index]
+        cdef int64_t length = min(connection.body_length, connection.header_length)
+        cdef char expected[KEY_DIGITS + 2]
+        cdef const char *place
+        if length < 10 or memcmp(connection.body, b"NATS/1.0\r\n", 10) != 0:
+            self.refuse(connection.body, min(connection.body_length, connection.payload_length))
+            self.take_answer(index)
+            return
+        write_padded(expected, key_of(connection, answered_number(connection)), KEY_DIGITS)
+        expected[KEY_DIGITS], expected[KEY_DIGITS + 1] = c'\r', c'\n'
+        place = <const char *>memmem(connection.body, length, b"\r\nNats-Subject: ", 16)
+        if place != NULL:
+            place = <const char *>memmem(place + 2, connection.body + length - place - 2, b"\r\n", 2)
+        if place == NULL or memcmp(place - KEY_DIGITS, expected, KEY_DIGITS + 2) != 0 \
+                or connection.payload_length - connection.header_length != connection.payload_size:
+            self.stop(GARBLED, index, b"the value of another key", 24)
+            return
+        self.take_answer(index)
 
     # Pulling.
 

@@ -2,6 +2,7 @@
 
 from headrace.bench.workloads.fixed_rate import FixedRate
 from headrace.bench.workloads.idle_connections import IdleConnections
+from headrace.bench.workloads.key_value import KeyValueGets, KeyValuePuts
 from headrace.bench.workloads.many_subjects import ManySubjects
 from headrace.bench.workloads.publish_subscribe import PublishSubscribe
 from headrace.bench.workloads.request_reply import RequestReply
@@ -16,6 +17,8 @@ __all__ = [
     "Experiment",
     "FixedRate",
     "IdleConnections",
+    "KeyValueGets",
+    "KeyValuePuts",
     "ManySubjects",
     "PublishSubscribe",
     "RequestReply",

@@ -28,7 +28,8 @@ class StreamPublish:
     """`messages` in all, divided among the publishers, each with `in_flight` unacknowledged at a time.
 
     The stream is created for the run and deleted after it, unless `keep`; an existing one is used as it is
-    and stays. With `message_ids` every message has its own Nats-Msg-Id.
+    and stays. With `message_ids` every message has its own Nats-Msg-Id. `expects` is a header with which the
+    one publisher names the last sequence. With `keys` the subject is continued with one of as many keys.
     """
 
     in_flight: int
@@ -41,6 +42,8 @@ class StreamPublish:
     keep: bool = False
     stall_seconds: float = STALL_SECONDS
     subject: str = SUBJECT
+    expects: str = ""
+    keys: int = 0
     unit = "acks/s"
     higher_is_better = True
     needs_streams = True
@@ -108,6 +111,9 @@ def publish_to_stream(
                 share,
                 plan.in_flight,
                 identity,
+                plan.expects.encode(),
+                first,
+                plan.keys,
             )
         run = run_load(load, plan.messages, plan.size, on_progress)
     if load.refusals:

@@ -12,7 +12,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from headrace.engine.core.mappings cimport Mappings
 from headrace.engine.core.permissions cimport DeliveryFilter
 from headrace.engine.core.routes cimport ROUTE_SLOTS, Route, RouteCache
-from headrace.engine.core.trie cimport Shadow, Subscription, Trie
+from headrace.engine.core.trie cimport Shadow, Subscription, Trie, has_shape
 
 cdef list NO_QUEUES = []
 
@@ -108,7 +108,11 @@ cdef class Interest:
         """The same for another subject than that of the last lookup."""
         cdef uint64_t hashed = 0
         cdef uint32_t plain_count
-        cdef Route *route = self.routes.find(subject, length, &hashed)
+        cdef Route *route
+        if has_shape(&self.routes.sink_shape, subject, length):
+            self.routes.hits += 1
+            return self.routes.sink_route
+        route = self.routes.find(subject, length, &hashed)
         if route != NULL:
             return route
         self.trie.match(subject, length)
@@ -117,7 +121,12 @@ cdef class Interest:
         if self.filters:
             queue_sizes = self._drop_denied(subject, length, &plain_count, queue_sizes)
         delivered = self._delivered_subjects(subject[:length]) if self.shadows else None
-        return self.routes.add(hashed, subject, length, &self.trie.found, plain_count, queue_sizes, delivered)
+        return self.routes.add(hashed, subject, length, &self.trie.found, plain_count, queue_sizes, delivered,
+                               &self.trie.remembered if self._finds_one_sink() and delivered is None else NULL)
+
+    cdef bint _finds_one_sink(self) noexcept:
+        return self.trie.remembered.length and self.trie.found.count == 1 \
+            and (<Subscription> self.trie.found.items[0]).within
 
     cdef list _delivered_subjects(self, bytes subject):
         """Under which subject each of the subscriptions that were found gets the message; None: under its own."""
@@ -186,7 +195,7 @@ cdef class Interest:
         for k in range(first, first + count):
             subscription = <Subscription> items[k]
             if subscription.filter is not None:
-                self.trie.prefix_length = 0      # who is left depends on the last token, too
+                self.trie.remembered.length = 0      # who is left depends on the other tokens, too
                 if not delivers(subscription, subject, length):
                     continue
             items[kept] = items[k]

@@ -136,6 +136,7 @@ cdef class Link:
             return
         subscription = Subscription(subject, queue, sid)
         subscription.receiver = <void *> self
+        subscription.within = self.flags & SINK != 0
         if self.permissions is not None:
             self._filter(subscription)
         self.subscriptions[sid] = subscription       # first: the trie has only a pointer to it

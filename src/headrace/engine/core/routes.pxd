@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.core.trie cimport SubscriptionList
+from headrace.engine.core.trie cimport Shape, SubscriptionList
 
 cdef enum:
     ROUTE_SLOTS = 8192             # a power of two
@@ -39,6 +39,8 @@ cdef class RouteCache:
     cdef size_t used_bytes
     cdef uint64_t hand             # the next slot to empty when routes use too much memory
     cdef Route *latest             # the route of the last lookup, which is most often that of the next one, too
+    cdef Route *sink_route         # to a sink alone, for all subjects of this shape
+    cdef Shape sink_shape
     cdef list changed_patterns     # the last wildcard subjects whose interest changed, by change number
     cdef uint64_t wildcard_changes
     cdef uint64_t seed
@@ -46,9 +48,10 @@ cdef class RouteCache:
 
     cdef Route *find(self, const char *subject, uint32_t length, uint64_t *hashed) except? NULL
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
-                    uint32_t plain_count, list queue_sizes, list delivered) except NULL
+                    uint32_t plain_count, list queue_sizes, list delivered, const Shape *shape) except NULL
     cdef int invalidate(self, bytes subject) except -1
     cdef bint _was_seen(self, uint64_t hashed) noexcept
     cdef Route *_block(self, size_t size, bint lasting) except NULL
+    cdef void _keep_for_shape(self, Route *route, const Shape *shape) noexcept
     cdef void _drop(self, uint64_t slot) noexcept
     cdef bint _still_holds(self, Route *route) except -1

@@ -1,12 +1,19 @@
 # Subscriptions, and the trie that finds those that match a subject. The theory is at the top of trie.pyx.
 
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memchr, memcmp
 
 from headrace.engine.core.permissions cimport DeliveryFilter
 from headrace.engine.basics.wide_map cimport WideMap
 
 cdef enum:
-    LONGEST_PREFIX = 128           # that is remembered; those of inboxes have about 30 bytes
+    LONGEST_PREFIX = 128           # of a shape; those of inboxes have about 30 bytes
+
+cdef struct Shape:
+    # Subjects with the same matches: they begin with this prefix, and have as many tokens after it.
+    char prefix[LONGEST_PREFIX]
+    uint32_t length                # of the prefix; 0: there are none
+    uint32_t dots                  # between the tokens after it
 
 cdef class Subscription:
     """One SUB of one receiver. The receiver owns it; Interest keeps the receiver, and routes only borrow it."""
@@ -17,6 +24,7 @@ cdef class Subscription:
     cdef readonly long long delivered
     cdef readonly long long maximum    # messages after which it ends by itself; 0: never
     cdef DeliveryFilter filter     # which of its messages its receiver may get; None: all
+    cdef bint within               # its receiver is a sink, which needs no frame
     cdef bytes queue_key           # of its queue group in queue_slots; not a tuple, which the collector would traverse
     cdef Node *node                # that it is attached to; NULL when it is not in a trie
     cdef uint32_t position         # in the node's list
@@ -67,9 +75,8 @@ cdef class Trie:
     # the result of the latest match
     cdef SubscriptionList found    # plain subscriptions
     cdef list found_queues         # (name, address of the QueueGroup) of each queue group
-    cdef char prefix[LONGEST_PREFIX]   # that result holds for this prefix and any last token
-    cdef uint32_t prefix_length    # 0: there is none
-    cdef bint last_token_counts    # in the current match: a literal could match the last token
+    cdef Shape remembered          # of the subjects that it holds for
+    cdef const char *decided       # in the current match: no literal could match the tokens from here on
 
     cdef int insert(self, Subscription subscription) except -1
     cdef int remove(self, Subscription subscription) except -1
@@ -85,7 +92,24 @@ cdef class Trie:
     cdef int _grow(self) except -1
     cdef void _move_some(self) noexcept
     cdef void _unlink(self, Node *node) noexcept
-    cdef bint _has_remembered(self, const char *subject, uint32_t length) noexcept
     cdef void _remember(self, const char *subject, uint32_t length) noexcept
     cdef int _match(self, Node *node, const char *at, const char *end) except -1
     cdef int _collect(self, Node *node) except -1
+
+
+cdef inline bint has_shape(const Shape *shape, const char *subject, uint32_t length) noexcept:
+    """Whether a subject is one of these."""
+    cdef const char *at = subject + shape.length
+    cdef const char *end = subject + length
+    cdef const char *dot
+    cdef uint32_t dots = shape.dots
+    if shape.length == 0 or shape.length >= length or memcmp(subject, shape.prefix, shape.length) != 0:
+        return False
+    while True:
+        dot = <const char *> memchr(at, c'.', end - at)
+        if dot == NULL:
+            return dots == 0 and at < end
+        if dot == at or dots == 0:
+            return False
+        dots -= 1
+        at = dot + 1

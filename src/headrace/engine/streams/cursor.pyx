@@ -63,6 +63,7 @@ cdef class Cursor(Watcher):
         cdef bint slow = self.headers_only or bool(extra_headers)
         cdef uint64_t place, looks = MOST_PASSED_OVER
         cdef int outcome
+        cdef object time = now               # one object for the whole batch
         self.blocked = self.exceeded = self.unwanted = False
         if self.uncounted < self.uncounted_end:
             self.blocked = True              # whoever counts wakes us
@@ -100,7 +101,7 @@ cdef class Cursor(Watcher):
                 self.next_seq = record.seq + 1
                 self.last_delivered = record.seq
                 if self.track:
-                    self.pending[record.seq] = (self.delivered_seq, now)
+                    self.pending[record.seq] = (self.delivered_seq, time)
                 if self.deliveries.fullest_bytes > FULL_OUTBOX:
                     self._look_at_outbox()
                     break

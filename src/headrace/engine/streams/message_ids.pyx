@@ -27,6 +27,10 @@ import os
 DEF BLOCK_IDS = 64
 DEF SEGMENT_BUCKETS = 256
 DEF FORGOTTEN_AT_ONCE = 4            # more than the one that is added at the same time
+DEF SPLITS_AHEAD = 4
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void *address) nogil
 
 
 cdef class MessageIds:
@@ -169,6 +173,7 @@ cdef class MessageIds:
         cdef Remembered **link = self._bucket(self.buckets - self.rounded)
         cdef Remembered **added = self._bucket(self.buckets)
         cdef Remembered *entry
+        fetch_ahead(self, self.buckets - self.rounded)
         while link[0] != NULL:
             entry = link[0]
             if entry.hash & (2 * self.rounded - 1) == self.buckets:
@@ -207,3 +212,16 @@ cdef class MessageIds:
         for k in range(2):                       # there were at most as many buckets as ids, so none are left
             if self.buckets > 1 and self.buckets > 2 * self.count:
                 self._merge()
+
+
+cdef void fetch_ahead(MessageIds ids, uint64_t number) noexcept:
+    """Have the processor fetch the ids of the buckets that will be split soon, which are anywhere in memory.
+
+    Waiting for them took a sixth of the server's time in the row stream-4096-ids of the benchmark.
+    """
+    cdef Remembered *entry
+    if number + 2 * SPLITS_AHEAD < ids.buckets:
+        prefetch(ids._bucket(number + 2 * SPLITS_AHEAD)[0])
+        entry = ids._bucket(number + SPLITS_AHEAD)[0]
+        if entry != NULL:
+            prefetch(entry.next)

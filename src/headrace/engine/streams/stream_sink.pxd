@@ -15,6 +15,8 @@ cdef packed struct Answer:
     uint32_t reply_length
     uint32_t body_length
 
+cdef struct Wishes
+
 cdef class Answers:
     """A group of answers that leave together."""
     cdef char *data
@@ -42,6 +44,7 @@ cdef class StreamSink(Sink):
     cdef bint full                         # publishers wait for the disk
 
     cdef int _store(self, Message *message) except -1
+    cdef bint _meets(self, Wishes *wishes, Message *message) except -1
     cdef int _hand_over(self, Message *message) except -1
     cdef int _received(self) except -1
     cdef bint _has_too_much(self) noexcept

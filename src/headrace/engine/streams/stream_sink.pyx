@@ -5,7 +5,8 @@
     _on_group the group is on disk (or is not): its answers are sent
 
 No Python runs per message on this path. What the C path cannot decide goes to `stream.on_publish`, at once, so that
-the order of messages is kept: messages with a `Nats-` header other than Nats-Msg-Id, messages that the log refuses,
+the order of messages is kept: messages with a `Nats-` header other than Nats-Msg-Id and expected sequences (rows
+stream-4096-ids and stream-256-expected of the benchmark), messages that expect another sequence or that the log refuses,
 and all messages if the stream has a feature that needs it (`direct` is False then).
 
 An answer is never sent before everything that was appended until then is on disk. If the disk fails, the whole group
@@ -17,21 +18,25 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.core.congestion cimport Congestion
-from headrace.engine.basics.decimals cimport write_decimal
+from headrace.engine.basics.decimals cimport parse_decimal, write_decimal
+from headrace.engine.basics.filters cimport is_literal
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link
 from headrace.engine.store.log cimport Log
+from headrace.engine.store.readings cimport last_of_subject
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.basics.system cimport wall_clock
 from headrace.engine.core.trie cimport Subscription
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow, trim
 
-cdef enum HeaderKind:
-    PLAIN                          # no header concerns the stream
-    IDENTIFIED                     # only a Nats-Msg-Id
-    SPECIAL                        # something that Python decides
+cdef struct Wishes:
+    # What the headers of a message ask of the stream.
+    const char *msg_id
+    Py_ssize_t msg_id_length       # 0: it has none
+    int64_t last_seq               # the last sequence that its publisher expects; -1: any
+    int64_t last_subject_seq       # the same of its subject
 
 DEF MAX_SUBJECT = 65535
 DEF MAX_HEADERS = 65535
@@ -39,26 +44,46 @@ DEF FIRST_LINE = 10               # "NATS/1.0\r\n"
 cdef size_t FULL_LOG = 64 * 1024 * 1024      # bytes waiting for the disk at which publishers have to wait, too
 
 
-cdef HeaderKind classify(const char *headers, Py_ssize_t length, const char **value, Py_ssize_t *value_length) noexcept:
-    """Search a header block for headers that concern the stream, and find the value of a Nats-Msg-Id."""
+cdef bint read_wishes(const char *headers, Py_ssize_t length, Wishes *wishes) noexcept:
+    """Read the headers that concern the stream. False: one of them is for Python to decide about."""
     cdef const char *at = headers
     cdef const char *end = headers + length
     cdef const char *line_end
-    cdef HeaderKind kind = PLAIN
+    wishes.msg_id_length = 0
+    wishes.last_seq = wishes.last_subject_seq = -1
     while at < end:
         line_end = <const char *> memchr(at, c'\n', end - at)
         if line_end == NULL:
             break
         # nats-server finds a header wherever its name follows a line end; names are case-sensitive there.
-        if line_end - at > 5 and memcmp(at, b'Nats-', 5) == 0:
-            if kind == PLAIN and line_end - at > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0:
-                value[0] = trim(at + 12, line_end, value_length)
-                if value_length[0]:
-                    kind = IDENTIFIED
-            else:
-                return SPECIAL
+        if line_end - at > 5 and memcmp(at, b'Nats-', 5) == 0 and not read_wish(headers, at, line_end, wishes):
+            return False
         at = line_end + 1
-    return kind
+    return True
+
+
+cdef bint read_wish(const char *headers, const char *at, const char *line_end, Wishes *wishes) noexcept:
+    """The same for one line, which begins with `Nats-`."""
+    cdef Py_ssize_t length = line_end - at
+    if length > 12 and memcmp(at, b'Nats-Msg-Id:', 12) == 0 and wishes.msg_id_length == 0:
+        wishes.msg_id = trim(at + 12, line_end, &wishes.msg_id_length)
+        return True
+    if at - headers < 2 or (at - 2)[0] != c'\r':
+        return False
+    if length > 28 and memcmp(at, b'Nats-Expected-Last-Sequence:', 28) == 0 and wishes.last_seq < 0:
+        wishes.last_seq = number_in(at + 28, line_end)
+        return wishes.last_seq >= 0
+    if length > 36 and memcmp(at, b'Nats-Expected-Last-Subject-Sequence:', 36) == 0 and wishes.last_subject_seq < 0:
+        wishes.last_subject_seq = number_in(at + 36, line_end)
+        return wishes.last_subject_seq >= 0
+    return False
+
+
+cdef int64_t number_in(const char *at, const char *line_end) noexcept:
+    """The value of a header as a number; -1: it is none that is usual."""
+    cdef Py_ssize_t length
+    at = trim(at, line_end, &length)
+    return parse_decimal(at, length, 18)
 
 
 cdef bint is_fast_batch(Message *message) noexcept:
@@ -132,12 +157,11 @@ cdef class StreamSink(Sink):
         return True
 
     cdef int _store(self, Message *message) except -1:
-        cdef const char *value = NULL
-        cdef Py_ssize_t value_length = 0
-        cdef HeaderKind kind = PLAIN
+        cdef Wishes wishes
         cdef int64_t now
         cdef uint64_t seq
         cdef uint64_t hashed = 0
+        cdef bint identified = False
         if not self.direct or (self.max_msg_size >= 0 and message.size > self.max_msg_size) \
                 or message.subject_length > MAX_SUBJECT or is_fast_batch(message):
             return self._hand_over(message)
@@ -145,29 +169,28 @@ cdef class StreamSink(Sink):
             if message.header_length > MAX_HEADERS or message.header_length < FIRST_LINE \
                     or message.payload[FIRST_LINE - 2] != c'\r':       # a status, which is not stored
                 return self._hand_over(message)
-            kind = classify(message.payload, message.header_length, &value, &value_length)
-            if kind == SPECIAL:
+            if not read_wishes(message.payload, message.header_length, &wishes) or not self._meets(&wishes, message):
                 return self._hand_over(message)
+            identified = wishes.msg_id_length > 0
         now = wall_clock()
-        if kind == IDENTIFIED:
-            if self.duplicates.length:
-                hashed = self.duplicates.ids.hash(value, value_length)
-                try:
-                    seq = self.duplicates.find_hashed(hashed, value, value_length, now)
-                except OSError:
-                    return self._hand_over(message)    # which notices it, too, and answers
-                if seq:
-                    self.answer_duplicate(message.reply[:message.reply_length], seq)
-                    return self._received()
+        if identified and self.duplicates.length:
+            hashed = self.duplicates.ids.hash(wishes.msg_id, wishes.msg_id_length)
+            try:
+                seq = self.duplicates.find_hashed(hashed, wishes.msg_id, wishes.msg_id_length, now)
+            except OSError:
+                return self._hand_over(message)    # which notices it, too, and answers
+            if seq:
+                self.answer_duplicate(message.reply[:message.reply_length], seq)
+                return self._received()
         self.waiting.make_room(sizeof(Answer) + message.reply_length)    # stored messages are answered
-        if kind == IDENTIFIED:
+        if identified:
             self.duplicates.ids.reserve()                                # and their ids remembered
         seq = self.log.append_message(message.subject, message.subject_length, message.payload,
                                       <uint32_t> message.header_length, message.size, now)
         if seq == 0:
             return self._hand_over(message)
-        if kind == IDENTIFIED:
-            self.last_msg_id = value[:value_length]
+        if identified:
+            self.last_msg_id = wishes.msg_id[:wishes.msg_id_length]
             if self.duplicates.length:
                 self.duplicates.ids.add(hashed, seq, now)
         elif self.last_msg_id:
@@ -175,6 +198,20 @@ cdef class StreamSink(Sink):
         if message.reply_length and not self.no_ack:
             self._add_answer(seq, message.reply, message.reply_length, NULL, 0)
         return self._received()
+
+    cdef bint _meets(self, Wishes *wishes, Message *message) except -1:
+        """Whether the stream is where the publisher expects it. If not, or if it cannot be read, Python answers."""
+        if wishes.last_seq >= 0 and <uint64_t> wishes.last_seq != self.log.store.last_seq:
+            return False
+        if wishes.last_subject_seq < 0:
+            return True
+        if not is_literal(message.subject, message.subject_length):
+            return False
+        try:
+            return <uint64_t> wishes.last_subject_seq == \
+                last_of_subject(self.log.store, message.subject, message.subject_length)
+        except OSError:
+            return False
 
     cdef int _received(self) except -1:
         """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""

@@ -5,7 +5,9 @@ the last message of a subject. A request may ask for several messages, which end
 payload and with status 204. Mirrors with `mirror_direct` answer for their origin, too; a queue group picks
 who does.
 
-Even a short response may take a long search, and there may be many, so all of them run in slices (slices.py).
+The plainest requests, which key-value stores send, are answered by the engine (engine/streams/last_gets.pyx).
+All others are handled here. Even a short response may take a long search, and there may be many, so all of
+them run in slices (slices.py).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from headrace.engine.core.sinks import InboxMessage
 from headrace.engine.store.log import Log
 from headrace.engine.store.readings import Stored
 from headrace.engine.store.store import Watcher
+from headrace.engine.streams.last_gets import LastGets
 from headrace.streams import headers
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.message_lookup import MessageGetRequest, find_last
@@ -83,20 +86,36 @@ class DirectGet:
         self._slices = slices
         self._client = client
         self._max_bytes = max_bytes
-        self._subscriptions: dict[str, tuple[int, int]] = {}
+        self._subscriptions: dict[str, list[int]] = {}
+        self._last_gets = LastGets(
+            client.hub,
+            client.interest,
+            log,
+            self._name,
+            client.each(self._once_committed(self.on_last_by_subject)),
+            self._fail,
+        )
 
     def serve(self, names: set[str]) -> None:
         """Answer for streams of these names, and no others."""
         for name in set(self._subscriptions) - names:
             for handle in self._subscriptions.pop(name):
                 self._client.unsubscribe(handle)
+            if name.encode() == self._name:
+                self._last_gets.unsubscribe_all()
         for name in names - set(self._subscriptions):
             subject = SUBJECT + name.encode()
-            wait = self._once_committed if name.encode() == self._name else self._once_current
-            self._subscriptions[name] = (
-                self._client.subscribe(subject, wait(self.on_request), queue=QUEUE),
-                self._client.subscribe(subject + b".>", wait(self.on_last_by_subject), queue=QUEUE),
-            )
+            if name.encode() == self._name:
+                handler = self._once_committed(self.on_request)
+                self._last_gets.subscribe(subject + b".>", QUEUE, b"1")
+                self._subscriptions[name] = [self._client.subscribe(subject, handler, queue=QUEUE)]
+                continue
+            self._subscriptions[name] = [
+                self._client.subscribe(subject, self._once_current(self.on_request), queue=QUEUE),
+                self._client.subscribe(
+                    subject + b".>", self._once_current(self.on_last_by_subject), queue=QUEUE
+                ),
+            ]
 
     # -- requests
 
