@@ -167,7 +167,7 @@ CORE_PARTS = (
         "mappings",
         "interest",
     ),
-    *("link", "tick", "congestion", "outboxes", "publishers", "deliveries", "traced_deliveries"),
+    *("link", "pieces", "tick", "congestion", "outboxes", "publishers", "deliveries", "traced_deliveries"),
     *("parser", "reader", "pace", "hub", "sinks"),
 )
 """The parts of the data plane; each may use those before it."""

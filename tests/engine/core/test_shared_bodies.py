@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.engine.core.harness import Bench, Peer, bench, message
 
-SIZES = [0, 1, 380, 399, 400, 401, 1000, 5000, 65_536]  # together less than publishers wait for
+SIZES = [0, 1, 63, 64, 65, 1000, 4075, 4080, 4085, 5000, 65_536]  # together less than publishers wait for
 MORE_THAN_PIECES = 300
+MORE_THAN_BODIES = 9000
 MORE_THAN_THE_ARENA = 1200
 
 
@@ -34,13 +35,18 @@ def subscribers(made: Bench, sids: list[int], buffer_bytes: int = 0) -> list[Pee
     sizes=st.lists(st.sampled_from(SIZES), max_size=12),
     buffer_bytes=st.sampled_from([0, 2048, 20_000]),
     pings=st.sets(st.integers(0, 11)),
+    others=st.sets(st.integers(0, 11)),
 )
 def test_receivers_get_their_heads_and_the_same_bodies(
-    sids: list[int], sizes: list[int], buffer_bytes: int, pings: set[int]
+    sids: list[int], sizes: list[int], buffer_bytes: int, pings: set[int], others: set[int]
 ) -> None:
     """Some of them send a PING in between, whose answer must not be inside of anything."""
     with bench() as made:
         receivers = subscribers(made, sids, buffer_bytes)
+        for peer in receivers:
+            peer.send(b"SUB b 7\r\n")
+        receivers[0].send(b"SUB c 8\r\n")
+        receivers[1].send(b"SUB c 99\r\n")
         publisher = made.connect()
         expected = [b""] * len(sids)
         got = [b""] * len(sids)
@@ -51,6 +57,12 @@ def test_receivers_get_their_heads_and_the_same_bodies(
             if number in pings:
                 receivers[0].send(b"PING\r\n")
                 expected[0] += b"PONG\r\n"
+            if number in others:  # to all under one sid, then to two of them
+                publisher.send(message(b"b", payload) + message(b"c", payload))
+                expected = [had + frame(b"b", 7, payload) for had in expected]
+                expected[:2] = [
+                    had + frame(b"c", sid, payload) for had, sid in zip(expected[:2], (8, 99), strict=True)
+                ]
             if number % 3 == 0:
                 got = [had + peer.receive() for had, peer in zip(got, receivers, strict=True)]
         # Publishers wait for the slowest of them, so it takes turns.
@@ -63,11 +75,45 @@ def test_more_than_a_receiver_can_note_and_the_arena_can_hold() -> None:
     with bench() as made:
         receivers = subscribers(made, [1, 22, 333])
         publisher = made.connect()
-        for count, size in ((MORE_THAN_PIECES, 400), (MORE_THAN_THE_ARENA, 1000), (5, 500_000)):
+        for count, size in ((MORE_THAN_BODIES, 4), (MORE_THAN_THE_ARENA, 1000), (5, 500_000)):
             payloads = [b"%06d" % number + b"." * size for number in range(count)]
             publisher.send(b"".join(message(b"a", payload) for payload in payloads))
             for peer, sid in zip(receivers, (1, 22, 333), strict=True):
                 assert peer.receive_all() == b"".join(frame(b"a", sid, payload) for payload in payloads)
+
+
+def test_messages_to_two_subjects_in_turn_stay_in_order() -> None:
+    """Each is a piece of its own then, and a receiver can note only some."""
+    with bench() as made:
+        receivers = subscribers(made, [1, 22])
+        for number, peer in enumerate(receivers):
+            peer.send(b"SUB b 3%d\r\n" % number)
+        publisher = made.connect()
+        payloads = [b"%06d" % number for number in range(MORE_THAN_PIECES)]
+        publisher.send(b"".join(message(b"a", payload) + message(b"b", payload) for payload in payloads))
+        for number, (peer, sid) in enumerate(zip(receivers, (1, 22), strict=True)):
+            assert peer.receive_all() == b"".join(
+                frame(b"a", sid, payload) + frame(b"b", 30 + number, payload) for payload in payloads
+            )
+
+
+def test_one_connection_gets_each_message_under_all_its_sids_before_the_next() -> None:
+    with bench() as made:
+        peer = made.connect()
+        for sid in (1, 22, 333):
+            peer.send(b"SUB a %d\r\n" % sid)
+        publisher = made.connect()
+        payloads = [b"%06d" % number for number in range(MORE_THAN_PIECES)]
+        publisher.send(b"".join(message(b"a", payload) for payload in payloads))
+        got = peer.receive_all()
+        for payload in payloads:
+            frames = {frame(b"a", sid, payload) for sid in (1, 22, 333)}
+            length = sum(map(len, frames))
+            assert {
+                part + b"\r\n%b\r\n" % payload for part in got[:length].split(b"\r\n%b\r\n" % payload)[:-1]
+            } == frames
+            got = got[length:]
+        assert got == b""
 
 
 def test_a_receiver_that_reads_nothing_gets_everything_later() -> None:

@@ -16,8 +16,8 @@ cdef class Deliveries:
     cdef Congestion congestion
     cdef char *scratch             # a frame that has to be put into its usual form
     cdef Py_ssize_t scratch_capacity
-    cdef Py_ssize_t rest_start     # where the rest of the message in hand is in the arena, if that is the one of
-    cdef uint64_t rest_placed_in   # this number
+    cdef uint32_t body             # the rest of the message in hand, in the arena, if that is the one of
+    cdef uint64_t body_placed_in   # this number
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
     cdef uint64_t random_state

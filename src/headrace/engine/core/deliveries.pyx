@@ -17,7 +17,7 @@ from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, GATHERS, NO_ECHO, NO_HEADERS, RESPONDS, SINK, TRACED,
                                         Link, Piece, backlog_length)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport ARENA_SIZE, MOST_PIECES, Outboxes, append_span
+from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span
 from headrace.engine.core.routes cimport Group, Route
 from headrace.engine.core.trie cimport Shadow, Subscription
 
@@ -210,8 +210,9 @@ cdef class Deliveries:
         cdef uint32_t g, k, count, start, queue
         cdef bint delivered = False
         # Several heads and one rest: for a single receiver that would be one copy more.
-        cdef bint apart = route.plain_group_count + route.queue_count > 1 and message.rest_length <= ARENA_SIZE // 2
-        self.rest_placed_in = 0
+        cdef bint apart = route.plain_group_count + route.queue_count > 1 and not route.has_one_receiver \
+            and message.rest_length <= ARENA_SIZE // 2
+        self.body_placed_in = 0
         for g in range(route.plain_group_count):
             if apart and self._give_head(route, &route.groups[g], message) \
                     or self._send_to_group(publisher, route, &route.groups[g], message):
@@ -241,11 +242,11 @@ cdef class Deliveries:
         cdef uint32_t special = SPECIAL if plain else SPECIAL | NO_HEADERS
         if group.count > 1 or not is_simple(<Subscription> route.targets[group.first], special):
             return False
-        if group.placed_in != self.outboxes.arena_number or self.rest_placed_in != self.outboxes.arena_number:
+        if group.placed_in != self.outboxes.arena_number or self.body_placed_in != self.outboxes.arena_number:
             self._place(route, group, message)
         give(self.outboxes, <Subscription> route.targets[group.first],
              <Link> (<Subscription> route.targets[group.first]).receiver, message.size,
-             group.placed + plain, group.prefix_length - plain, self.rest_start, message.rest_length)
+             group.placed + plain, group.prefix_length - plain, self.body, message.rest_length)
         self.out_msgs += 1
         self.out_bytes += message.size
         return True
@@ -261,7 +262,7 @@ cdef class Deliveries:
         cdef Outboxes outboxes = self.outboxes
         cdef bint delivered = False
         # A group of one among many would only be copied from the arena to its backlog: write it there at once.
-        cdef bint shared = group.count > 1 or route.group_count == 1
+        cdef bint shared = group.count > 1 or route.has_one_receiver
         if message.header_length == 0:
             prefix += 1
             prefix_length -= 1
@@ -315,9 +316,9 @@ cdef class Deliveries:
         cdef Outboxes outboxes = self.outboxes
         if outboxes.arena_used + group.prefix_length + message.rest_length > ARENA_SIZE:
             outboxes.flush_all()
-        if self.rest_placed_in != outboxes.arena_number:
-            self.rest_start = outboxes.arena_frame(message.rest, message.rest_length, NULL, 0)
-            self.rest_placed_in = outboxes.arena_number
+        if self.body_placed_in != outboxes.arena_number:
+            self.body = <uint32_t> outboxes.add_body(message.rest, message.rest_length)
+            self.body_placed_in = outboxes.arena_number
         if group.placed_in != outboxes.arena_number:
             group.placed = <uint32_t> outboxes.arena_frame(route.text + group.prefix, group.prefix_length, NULL, 0)
             group.placed_in = outboxes.arena_number
@@ -394,20 +395,17 @@ cdef inline bint is_simple(Subscription subscription, uint32_t special) noexcept
 
 
 cdef inline int give(Outboxes outboxes, Subscription subscription, Link receiver, Py_ssize_t size, uint32_t head,
-                     uint32_t head_length, Py_ssize_t rest, Py_ssize_t rest_length) except -1:
+                     uint32_t head_length, uint32_t body, Py_ssize_t body_length) except -1:
     """Append a frame that is in the arena in two parts: the step that is taken for most messages delivered."""
-    cdef Piece *piece
+    cdef Piece *last
     subscription.delivered += 1
     receiver.out_msgs += 1
     receiver.out_bytes += size
-    if receiver.piece_count and receiver.piece_count + 2 <= MOST_PIECES:
-        piece = &receiver.pieces[receiver.piece_count]
-        piece.start = head
-        piece.length = head_length
-        piece[1].start = <uint32_t> rest
-        piece[1].length = <uint32_t> rest_length
-        receiver.piece_count += 2
-        receiver.pieces_length += head_length + rest_length
-        outboxes.owed += head_length + rest_length
-        return 0
-    return outboxes.append_pair(receiver, head, head_length, rest, rest_length)
+    if receiver.piece_count:
+        last = &receiver.pieces[receiver.piece_count - 1]
+        if last.head == head and last.first + last.count == body:
+            last.count += 1
+            receiver.pieces_length += head_length + body_length
+            outboxes.owed += head_length + body_length
+            return 0
+    return outboxes.append_message(receiver, head, head_length, body)

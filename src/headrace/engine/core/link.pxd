@@ -35,9 +35,11 @@ cdef enum:
     GATHERS = 4194304            # its outbox may have many pieces: see Transport.gathers
 
 cdef struct Piece:
-    # A range of the arena, see outboxes.pyx.
-    uint32_t start
-    uint32_t length
+    # A run of messages with the same head: see outboxes.pyx.
+    uint32_t head                  # in the arena
+    uint32_t head_length
+    uint32_t first                 # of its bodies
+    uint32_t count
 
 cdef class LinkHost
 
@@ -46,7 +48,7 @@ cdef class Link:
     cdef int fd                    # that epoll watches
     cdef uint32_t flags
     cdef Transport transport
-    # the outbox: bytes that wait for the socket, then a span of the tick's arena, then further pieces of it
+    # the outbox: bytes that wait for the socket, then a span of the tick's arena, then pieces
     cdef Py_ssize_t span_start
     cdef Py_ssize_t span_length
     cdef Piece *pieces             # NULL, or room for MOST_PIECES

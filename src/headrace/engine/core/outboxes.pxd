@@ -3,15 +3,14 @@
 from headrace.engine.core.congestion cimport Congestion
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.basics.system cimport iovec
 from headrace.engine.core.link cimport DIRTY, GATHERS, Link, Piece
+from headrace.engine.core.pieces cimport Gathering
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef enum:
     ARENA_SIZE = 1048576
-    MOST_PIECES = 1020             # with backlog and span, no more parts than a system call takes
-    SHORT_PIECE = 400              # up to this, copying is cheaper than another part of a system call
-    BLOCK = 64                     # what is copied at a time
+    MOST_BODIES = 8192             # of a tick
+    MOST_PIECES = 250              # of a link; with 256 those of ten links would be in the same few lines of the cache
 
 cdef class Backlogs:
     cdef char **pool               # empty backlogs of the usual size
@@ -29,11 +28,10 @@ cdef class Outboxes:
     cdef EventQueue events
     cdef Congestion congestion
     cdef Backlogs backlogs
-    cdef char *arena               # the frames of this tick
+    cdef Gathering gathering       # with the arena: the frames of this tick
     cdef Py_ssize_t arena_used
     cdef uint64_t arena_number     # counts how often it was started
-    cdef iovec parts[MOST_PIECES + 2]      # what is being written
-    cdef char *joined              # short pieces, one after the other, while they are being written
+    cdef uint32_t body_count
     cdef Piece **spare_pieces      # of links that were flushed
     cdef Py_ssize_t spare_count
     cdef void **dirty              # links with something to flush (borrowed)
@@ -51,10 +49,10 @@ cdef class Outboxes:
     cdef int end_frame(self, Link receiver, char *end) except -1
     cdef int settle_span(self, Link receiver) except -1
     cdef int append_piece(self, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1
-    cdef int append_pair(self, Link receiver, Py_ssize_t head, Py_ssize_t head_length,
-                         Py_ssize_t rest, Py_ssize_t rest_length) except -1
-    cdef int _take_pieces(self, Link link) except -1
-    cdef int _gather(self, Link link) noexcept
+    cdef int add_body(self, const char *text, Py_ssize_t length) except -1
+    cdef int append_message(self, Link receiver, uint32_t head, uint32_t head_length, uint32_t body) except -1
+    cdef int _start_piece(self, Link link, uint32_t head, uint32_t head_length, uint32_t body) except -1
+    cdef Py_ssize_t _write(self, Link link) except? -1
     cdef int _forget_spans(self, Link link) noexcept
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1
@@ -67,8 +65,10 @@ cdef class Outboxes:
 
 cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1:
     """Append a range of the arena to an outbox: the one step that is taken for every message delivered."""
+    if receiver.piece_count:
+        return outboxes.append_piece(receiver, start, length)
     if receiver.span_length:
-        if receiver.span_start + receiver.span_length == start and receiver.piece_count == 0:
+        if receiver.span_start + receiver.span_length == start:
             receiver.span_length += length
             outboxes.owed += length
             return 0

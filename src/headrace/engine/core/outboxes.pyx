@@ -2,18 +2,17 @@
 
 The arena. A frame is written once into the arena, however many receivers get it in the same form (see Group in
 routes.pxd), and a receiver notes only which span of the arena is for it. Consecutive frames make one longer span.
-Receivers with sids of their own share what follows the head of the frame: each notes two ranges, its head, which is in
-the arena once in a tick, and the rest, which all of them have. An outbox is therefore
+Receivers with sids of their own share what follows the head of the frame, its body. Such a receiver notes a piece: its
+head, which is in the arena once in a tick, and the body. If the next body is for it, too, then the piece gets one body
+longer, and that is all that a message costs until it is written. An outbox is therefore
 
     backlog  | bytes the socket has not accepted so far, owned by the link
     span     | a range of the arena, of this tick
-    pieces   | more of them, each behind the one before
+    pieces   | heads, each with bodies that follow it; or ranges of the arena: frames with an empty body
 
 and what is not in the arena (an answer such as PONG, the rest of a full socket at the end of the tick) first settles
-span and pieces into the backlog. To be written, short pieces are copied into one buffer, which the next link uses again
-while it is in the cache; long ones go to the system call as they are. With 1000 bytes to 100 receivers that takes
-two thirds of the server's time that copies for each receiver took, with 128 bytes to 10 three quarters. Transports that
-cannot gather parts (TLS, WebSocket) have only a span.
+span and pieces into the backlog. How pieces are written is in pieces.pyx. Transports that cannot gather parts (TLS,
+WebSocket) have only a span.
 
 After a flush nothing refers to the arena, so it is simply started again, and a backlog that was written out is given
 up. That is why an idle connection holds no buffer at all. The buffers that busy links give up serve the next ones: a
@@ -31,7 +30,8 @@ from libc.string cimport memcpy, memmove
 
 from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.link cimport DIRTY, WANTS_WRITE, Link, Piece, backlog_length
-from headrace.engine.basics.system cimport iovec
+from headrace.engine.core.pieces cimport (BLOCK, EMPTY_BODY, JOINED_SIZE, Body, Place, copy_spans, gather, gather_first,
+                                          total_length)
 from headrace.engine.core.tick cimport EventQueue, Tick
 from headrace.engine.core.transport cimport UNSENT_INSIDE
 
@@ -133,22 +133,26 @@ cdef class Outboxes:
         self.events = events
         self.congestion = congestion
         self.backlogs = Backlogs()
-        self.arena = <char *> PyMem_Malloc(ARENA_SIZE + BLOCK)
-        self.joined = <char *> PyMem_Malloc(MOST_PIECES * SHORT_PIECE + BLOCK)
-        self.arena_number = 1
+        self.gathering.arena = <char *> PyMem_Malloc(ARENA_SIZE + BLOCK)
+        self.gathering.bodies = <Body *> PyMem_Malloc(MOST_BODIES * sizeof(Body))
+        self.gathering.joined = <char *> PyMem_Malloc(JOINED_SIZE + BLOCK)
+        self.arena_number = self.body_count = 1
         self.dirty_capacity = 64
         self.dirty = <void **> PyMem_Malloc(self.dirty_capacity * sizeof(void *))
         self.spare_pieces = <Piece **> PyMem_Malloc(POOL_SIZE * sizeof(Piece *))
-        if self.arena == NULL or self.joined == NULL or self.dirty == NULL or self.spare_pieces == NULL:
+        if self.gathering.arena == NULL or self.gathering.bodies == NULL or self.gathering.joined == NULL \
+                or self.dirty == NULL or self.spare_pieces == NULL:
             raise MemoryError
+        self.gathering.bodies[EMPTY_BODY].start = self.gathering.bodies[EMPTY_BODY].length = 0
 
     def __dealloc__(self):
         while self.spare_count:
             self.spare_count -= 1
             PyMem_Free(self.spare_pieces[self.spare_count])
         PyMem_Free(self.spare_pieces)
-        PyMem_Free(self.arena)
-        PyMem_Free(self.joined)
+        PyMem_Free(self.gathering.arena)
+        PyMem_Free(self.gathering.bodies)
+        PyMem_Free(self.gathering.joined)
         PyMem_Free(self.dirty)
 
     # -- filling ------------------------------------------------------------------------------------------------
@@ -160,9 +164,9 @@ cdef class Outboxes:
         if self.arena_used + prefix_length + rest_length > ARENA_SIZE:
             self.flush_all()
         start = self.arena_used
-        memcpy(self.arena + start, prefix, prefix_length)
+        memcpy(self.gathering.arena + start, prefix, prefix_length)
         if rest_length:            # otherwise it may be NULL, which memcpy() does not accept
-            memcpy(self.arena + start + prefix_length, rest, rest_length)
+            memcpy(self.gathering.arena + start + prefix_length, rest, rest_length)
         self.arena_used = start + prefix_length + rest_length
         return start
 
@@ -177,7 +181,7 @@ cdef class Outboxes:
 
     cdef char *begin_frame(self, Link receiver, Py_ssize_t longest) except NULL:
         """Where the next bytes that only this link gets are to be written: at most `longest`, then call `end_frame`."""
-        if receiver.span_length:
+        if has_spans(receiver):
             self.settle_span(receiver)
         if receiver.backlog_tail + longest > receiver.backlog_capacity:
             self.backlogs.grow(receiver, longest)
@@ -206,42 +210,58 @@ cdef class Outboxes:
         cdef Piece *last
         if receiver.piece_count:
             last = &receiver.pieces[receiver.piece_count - 1]
-            if last.start + last.length == start:
-                last.length += <uint32_t> length
+            if last.first == EMPTY_BODY and last.head + last.head_length == start:
+                last.head_length += <uint32_t> length
                 receiver.pieces_length += length
                 self.owed += length
                 return 0
-            if receiver.piece_count == MOST_PIECES:
-                self.settle_span(receiver)
-                return append_span(self, receiver, start, length)
-        elif receiver.pieces == NULL:
-            self._take_pieces(receiver)
-        receiver.pieces[receiver.piece_count].start = <uint32_t> start
-        receiver.pieces[receiver.piece_count].length = <uint32_t> length
-        receiver.piece_count += 1
+        self._start_piece(receiver, <uint32_t> start, <uint32_t> length, EMPTY_BODY)
         receiver.pieces_length += length
         self.owed += length
         return 0
 
-    cdef int append_pair(self, Link receiver, Py_ssize_t head, Py_ssize_t head_length,
-                         Py_ssize_t rest, Py_ssize_t rest_length) except -1:
-        """Append two ranges of the arena."""
-        if receiver.piece_count + 2 > MOST_PIECES:
-            if receiver.flags & WANTS_WRITE:
-                self.settle_span(receiver)
-            else:
-                self.flush_link(receiver)
-        append_span(self, receiver, head, head_length)
-        return self.append_piece(receiver, rest, rest_length)
+    cdef int add_body(self, const char *text, Py_ssize_t length) except -1:
+        """Write what follows the head of a frame into the arena, for any number of receivers. Returns its number."""
+        cdef Py_ssize_t start
+        if self.body_count == MOST_BODIES:
+            self.flush_all()
+        start = self.arena_frame(text, length, NULL, 0)
+        self.gathering.bodies[self.body_count].start = <uint32_t> start
+        self.gathering.bodies[self.body_count].length = <uint32_t> length
+        self.body_count += 1
+        return <int> self.body_count - 1
 
-    cdef int _take_pieces(self, Link link) except -1:
-        if self.spare_count:
-            self.spare_count -= 1
-            link.pieces = self.spare_pieces[self.spare_count]
-            return 0
-        link.pieces = <Piece *> PyMem_Malloc(MOST_PIECES * sizeof(Piece))
+    cdef int append_message(self, Link receiver, uint32_t head, uint32_t head_length, uint32_t body) except -1:
+        """Append a head that is in the arena, and a body."""
+        cdef Py_ssize_t length = head_length + self.gathering.bodies[body].length
+        self._start_piece(receiver, head, head_length, body)
+        receiver.pieces_length += length
+        self.owed += length
+        return 0
+
+    cdef int _start_piece(self, Link link, uint32_t head, uint32_t head_length, uint32_t body) except -1:
+        cdef Piece *piece
+        if link.piece_count == MOST_PIECES:
+            if link.flags & WANTS_WRITE:
+                self.settle_span(link)
+            else:
+                self.flush_link(link)
+        if not link.flags & DIRTY:
+            self.mark_dirty(link)        # first: a piece that is not flushed in this tick refers to what is gone
         if link.pieces == NULL:
-            raise MemoryError
+            if self.spare_count:
+                self.spare_count -= 1
+                link.pieces = self.spare_pieces[self.spare_count]
+            else:
+                link.pieces = <Piece *> PyMem_Malloc(MOST_PIECES * sizeof(Piece))
+                if link.pieces == NULL:
+                    raise MemoryError
+        piece = &link.pieces[link.piece_count]
+        piece.head = head
+        piece.head_length = head_length
+        piece.first = body
+        piece.count = 1
+        link.piece_count += 1
         return 0
 
     cdef int _forget_spans(self, Link link) noexcept:
@@ -285,7 +305,7 @@ cdef class Outboxes:
             try:
                 if link.flags & WANTS_WRITE:
                     # Its socket was full a moment ago, and epoll will report when it is not.
-                    if link.span_length:
+                    if has_spans(link):
                         self.settle_span(link)
                 else:
                     self.flush_link(link)
@@ -294,23 +314,22 @@ cdef class Outboxes:
                 self.tick.report_bug(link, error)
         self.dirty_count = self.dirty_flushed = 0
         self.arena_used = 0
+        self.body_count = 1              # without EMPTY_BODY
         self.arena_number += 1
         self.owed = self.owed_apart = 0
         return 0
 
     cdef int flush_link(self, Link link) except -1:
         """Write as much as the socket accepts; the rest becomes the backlog."""
-        cdef int count
         cdef Py_ssize_t waiting = backlog_length(link)
         cdef Py_ssize_t before = waiting if link.flags & WANTS_WRITE else 0
         cdef Py_ssize_t written, new = link.span_length + link.pieces_length
         if link.fd < 0:
             self._forget_spans(link)
             return 0
-        count = self._gather(link)
-        if count == 0 and not link.transport.inside & UNSENT_INSIDE:
+        if waiting + new == 0 and not link.transport.inside & UNSENT_INSIDE:
             return 0
-        written = link.transport.send(self.parts, count)
+        written = self._write(link)
         if written < 0:
             if errno != EAGAIN and errno != EINTR:
                 self._forget_spans(link)
@@ -338,45 +357,20 @@ cdef class Outboxes:
             self._keep_spans(link, written)
         return self.congestion.weigh(link, before)
 
-    cdef int _gather(self, Link link) noexcept:
-        """Fill `parts` with the outbox. Returns how many there are."""
-        cdef iovec *parts = self.parts
-        cdef Piece *piece = link.pieces
-        cdef Piece *end = piece + link.piece_count
-        cdef char *at = self.joined
-        cdef char *start
-        cdef const char *source
-        cdef uint32_t copied
-        cdef int count = 0
-        if backlog_length(link):
-            parts[count].iov_base = link.backlog + link.backlog_head
-            parts[count].iov_len = backlog_length(link)
-            count += 1
-        if link.span_length:
-            parts[count].iov_base = self.arena + link.span_start
-            parts[count].iov_len = link.span_length
-            count += 1
-        while piece < end:
-            start = at
-            # A short one before a long one needs a part of its own in any case.
-            while piece < end and piece.length <= SHORT_PIECE \
-                    and (piece + 1 == end or piece[1].length <= SHORT_PIECE):
-                source = self.arena + piece.start
-                copied = 0
-                while copied < piece.length:       # in blocks, beyond the end: that takes a third of the time
-                    memcpy(at + copied, source + copied, BLOCK)
-                    copied += BLOCK
-                at += piece.length
-                piece += 1
-            if at > start:
-                parts[count].iov_base = start
-                parts[count].iov_len = at - start
-            else:
-                parts[count].iov_base = self.arena + piece.start
-                parts[count].iov_len = piece.length
-                piece += 1
-            count += 1
-        return count
+    cdef Py_ssize_t _write(self, Link link) except? -1:
+        """Offer the outbox to the transport. Returns how many bytes it accepted, or -1 with a reason in errno."""
+        cdef Place place
+        cdef Py_ssize_t offered, written, accepted = 0
+        cdef int count = gather_first(&self.gathering, link, &place)
+        while True:
+            offered = total_length(self.gathering.parts, count)
+            written = link.transport.send(self.gathering.parts, count)
+            if written < 0:
+                return accepted if accepted else -1        # the next attempt meets the error again
+            accepted += written
+            if written < offered or place.piece == link.piece_count:
+                return accepted
+            count = gather(&self.gathering, link, &place, 0)
 
     cdef int _note_progress(self, Link link, Py_ssize_t written) except -1:
         link.drained += written
@@ -400,27 +394,16 @@ cdef class Outboxes:
 
     cdef int _keep_spans(self, Link link, Py_ssize_t skipped) except -1:
         """Copy the span and the pieces to the backlog, without the first `skipped` bytes, which were written."""
-        cdef Py_ssize_t length = link.span_length + link.pieces_length - skipped, part
-        cdef Py_ssize_t start = link.span_start
-        cdef uint32_t k = 0
-        cdef char *at
+        cdef Py_ssize_t length = link.span_length + link.pieces_length - skipped
+        cdef char *end
         if link.backlog_tail + length > link.backlog_capacity:
             self.backlogs.grow(link, length)
-        at = link.backlog + link.backlog_tail
+        end = copy_spans(&self.gathering, link, link.backlog + link.backlog_tail, skipped)
         link.backlog_tail += length
-        part = link.span_length
-        while True:
-            if skipped < part:
-                memcpy(at, self.arena + start + skipped, part - skipped)
-                at += part - skipped
-                skipped = 0
-            else:
-                skipped -= part
-            if k == link.piece_count:
-                break
-            start = link.pieces[k].start
-            part = link.pieces[k].length
-            k += 1
-        assert at == link.backlog + link.backlog_tail
+        assert end == link.backlog + link.backlog_tail
         self._forget_spans(link)
         return 0
+
+
+cdef inline bint has_spans(Link link) noexcept:
+    return link.span_length or link.piece_count

@@ -74,6 +74,9 @@ cdef class Parser:
         if end - at > 4 and memcmp(at, b'PUB ', 4) == 0:
             operation = PUB
             argument = at + 4
+        elif end - at > 5 and memcmp(at, b'HPUB ', 5) == 0:
+            operation = HPUB
+            argument = at + 5
         else:
             operation = recognise(at, end)
             if operation == UNFINISHED:

@@ -25,6 +25,7 @@ cdef struct Route:
     uint32_t group_count           # the plain ones come first, then one per queue group member
     uint32_t plain_group_count
     uint32_t queue_count
+    bint has_one_receiver          # a connection, with one subscription or several: its frames follow each other
     bint has_shadows               # some of the targets are in the name of other accounts
     void **targets                 # borrowed Subscriptions; queue members after the plain ones
     Group *groups

@@ -241,8 +241,17 @@ cdef int write_groups(Route *route, uint32_t count, list delivered) except -1:
         if k < route.target_count:
             route.plain_group_count = group
     route.group_count = group
+    route.has_one_receiver = have_one_receiver(route, count)
     assert <size_t> (text - <char *> route) <= route.size
     return 0
+
+
+cdef bint have_one_receiver(Route *route, uint32_t count) noexcept:
+    cdef uint32_t k
+    for k in range(1, count):
+        if (<Subscription> route.targets[k]).receiver != (<Subscription> route.targets[0]).receiver:
+            return False
+    return count > 0
 
 
 cdef int write_queue_ends(Route *route, list queue_sizes) except -1:
