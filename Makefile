@@ -121,6 +121,7 @@ format: $(READY)  ## let ruff rewrite what it can
 bench: $(READY)  ## headrace compared with nats-server, alternating rounds, as ratios; then Spark
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.spark
+	$(BIN)/python -m benchmarks.spark.pipeline
 
 bench-long: $(READY)  ## the same with ten million stored messages (minutes)
 	$(BIN)/python -m benchmarks --long

@@ -27,9 +27,9 @@ class Line:
     aim: float | None = None
 
 
-INSIDE = Line("read", "stream → noop, inside the read", work.read_inside, aim=1_000_000)
+INSIDE = Line("read", "stream → noop, inside the read", work.read_inside, aim=2_000_000)
 NATS_PY = Line("nats-py", "the same, through a source built on nats-py", work.read_nats_py)
-WRITE = Line("write", "table → stream, every message acknowledged", work.write, aim=300_000)
+WRITE = Line("write", "table → stream, every message acknowledged", work.write, aim=1_000_000)
 LAND_PARQUET = Line("land-parquet", "stream → plain Parquet table, headrace land", tables.land_parquet)
 LAND_DELTA = Line("land-delta", "stream → Delta table, headrace land", tables.land_delta)
 LAND_TYPED = Line("land-typed", "the same, six typed columns from JSON", tables.land_typed, aim=300_000)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
-from benchmarks.spark import sources, tables, work
+from benchmarks.spark import pipeline, sources, tables, work
 from benchmarks.spark.__main__ import main
 from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import LINES, PARQUET, Result, as_text, verdicts
+from examples.demo.job import Outcome
+from examples.demo.orders import Plan
+from examples.demo.watch import Batch
 from tests.spark.conftest import Broker
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ SERVERS = ["nats-server", "headrace"]
 
 def results(read: float, nats_py: float, written: float, others: float) -> Result:
     result = Result(others=[others])
-    rates = {"read": read, "nats-py": nats_py, "write": written, "land-typed": written}
+    rates = {"read": read, "nats-py": nats_py, "write": written, "land-typed": 0.3 * written}
     for line in LINES:
         for place in [*SERVERS, PARQUET] if line.with_parquet else SERVERS:
             for factor in (1.0, 0.5, 2.0):
@@ -40,10 +43,10 @@ def test_the_table_has_medians_with_their_spread_compared_with_parquet() -> None
 
 
 def test_what_is_aimed_at_is_judged() -> None:
-    fine = verdicts(results(1e6, 2e5, 3e5, 0.05), SERVERS)
+    fine = verdicts(results(2e6, 4e5, 1e6, 0.05), SERVERS)
     assert len(fine) == 5
     assert all(line.endswith(": reached") for line in fine)
-    short = verdicts(results(9.9e5, 2e5, 2.9e5, 0.2), SERVERS)
+    short = verdicts(results(1.9e6, 4e5, 9.9e5, 0.2), SERVERS)
     assert [line.endswith("NOT reached") for line in short[:5]] == [True, True, True, True, False]
     assert "not a quiet machine" in short[5]
     assert verdicts(results(1.0, 1.0, 1.0, 0.0), ["nats-server"]) == []
@@ -58,6 +61,17 @@ def test_some_rows_alone_are_judged_by_what_was_measured() -> None:
     assert verdicts(Result(commits=[0.1, 0.2]), SERVERS)[0].endswith(
         "longest 0.200 s, at most 0.3 is aimed at: reached"
     )
+
+
+def test_latency_and_restart_of_a_pipeline_are_judged() -> None:
+    """Orders that waited for the restart do not count for the latency."""
+    plan = Plan(seed=7, rate=1, count=4, start_ms=100_000)
+    batches = [Batch(2, 3, 101.9), Batch(2, 5, 113.5)]
+    outcome = Outcome(plan, batches=batches, killed=102.0, back=113.5)
+    assert [line.rpartition(": ")[2] for line in pipeline.verdicts(outcome, 1)] == ["reached", "reached"]
+    slow = Outcome(plan, batches=[Batch(4, 5, 110.0)], killed=120.0, back=140.0)
+    assert all(line.endswith(": NOT reached") for line in pipeline.verdicts(slow, 1))
+    assert "20.0 s" in pipeline.verdicts(slow, 1)[1]
 
 
 def test_processes_that_come_from_us_count(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ some of its linear algebra faster. Such a runtime gets a JAVA_HOME of its own in
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -107,7 +108,16 @@ def _java_of_wheel() -> Path | None:
 
 
 def _probe(program: Path) -> _Runtime | None:
-    """Ask a Java for its home and version; None if it does not start."""
+    """What a Java says about itself; None if it does not start. Each is started once, unless it changes."""
+    try:
+        return _ask(program, program.stat().st_mtime_ns)
+    except OSError:
+        return None
+
+
+@functools.cache
+def _ask(program: Path, changed_at: int) -> _Runtime | None:
+    """Its home and version; None if it does not start."""
     for arguments, has_vector_module in ([f"--add-modules={VECTOR_MODULE}"], True), ([], False):
         try:
             answer = subprocess.run(

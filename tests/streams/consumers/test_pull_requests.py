@@ -107,6 +107,16 @@ def test_requests_take_turns() -> None:
     assert list(queue) == [second, first]
 
 
+def test_requests_of_one_client_have_one_receiver() -> None:
+    """It gets the same messages in the same order, whichever of them is served."""
+    queue = PullQueue(10, prioritized=False)
+    queue.add(parse(b"1"))
+    queue.add(parse(b"2"))
+    assert queue.has_one_receiver
+    queue.add(parse_request(b"another", b"3", 1000))
+    assert not queue.has_one_receiver
+
+
 def test_lower_priorities_are_served_first_and_equal_ones_in_turn() -> None:
     queue = PullQueue(10, prioritized=True)
     late, early, other = parse(b'{"priority":5}'), parse(b'{"priority":1}'), parse(b'{"priority":1}')

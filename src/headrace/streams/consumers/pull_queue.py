@@ -49,6 +49,12 @@ class PullQueue:
         first = _priority(self._waiting[0])
         return sum(1 for request in self._waiting if _priority(request) == first)
 
+    @property
+    def has_one_receiver(self) -> bool:
+        """Whether all requests are answered on one subject: then nobody waits while one of them is served."""
+        reply = self._waiting[0].reply
+        return all(request.reply == reply for request in self._waiting)
+
     def add(self, request: PullRequest) -> None:
         self.last_active = request.received
         self._insert(request)
