@@ -197,3 +197,21 @@ def test_help_does_not_load_what_only_commands_need() -> None:
     loaded = {name.partition(".")[0] for name in modules}
     assert loaded.isdisjoint({"nats", "uvloop", "asyncio", "msgspec", "bcrypt", "ssl"})
     assert not any(name.startswith(("headrace.cli.stream.", "headrace.cli.consumer.")) for name in modules)
+
+
+def test_a_port_that_is_not_for_clients() -> None:
+    with listener(b"") as port:
+        result = run("stream", "ls", "-s", f"127.0.0.1:{port}")
+    assert_one_error_line(result, "closed the connection at once", "is it the port for clients?")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("stream", "add", "A", "--subjects", "a,b..c"), "subject 'b..c' has an empty token"),
+        (("stream", "edit", "A", "--subjects", "a.>.b"), "subject 'a.>.b' has `>` before the end"),
+        (("consumer", "add", "A", "C", "--filter", "a b"), "subject 'a b' contains a space"),
+    ],
+)
+def test_a_subject_that_no_server_accepts_is_named(command: tuple[str, ...], message: str) -> None:
+    assert_one_error_line(run(*command, "-s", "127.0.0.1:1"), message, code=2)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from headrace.cli.human import Duration, Size, parse_time
-from headrace.cli.stream.settings import Setting, key_values, split_list
+from headrace.cli.stream.settings import Setting, key_values, split_list, subject_list
 from headrace.go_formats import format_time
 from headrace.quantities import parse_duration
 
@@ -82,7 +82,7 @@ CONSUMER_SETTINGS = [
             metavar="GROUP", create_only=True),
     Setting("--description", "description", "What the consumer is for.", metavar="TEXT"),
     Setting("--filter", "filters", "Only these subjects; repeatable, or comma-separated.",
-            metavar="SUBJECT", multiple=True, read=split_list),
+            metavar="SUBJECT", multiple=True, read=subject_list),
     Setting("--flow-control/--no-flow-control", "flow_control", "Flow control of a push consumer.", kind=bool,
             create_only=True),
     Setting("--heartbeat", "idle_heartbeat", "Heartbeats of an idle push consumer.", kind=Duration,

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
+from headrace.cli.arguments import check_subject
 from headrace.cli.human import Duration, Size
 from headrace.errors import UsageError
+from headrace.subjects.grammar import is_valid_subject
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = dict[str, Any]
@@ -78,6 +80,18 @@ def setting_options(settings: Iterable[Setting], *, edit: bool) -> Callable[[Com
 def split_list(values: tuple[str, ...]) -> list[str]:
     """Repeated options, each a comma-separated list."""
     return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def subject_list(values: tuple[str, ...]) -> list[str]:
+    """The same for subjects. What no server accepts is refused here, with the subject and what is wrong."""
+    subjects = split_list(values)
+    for subject in subjects:
+        if not is_valid_subject(subject):
+            try:
+                check_subject(subject, wildcards=True)
+            except UsageError as error:
+                raise click.UsageError(str(error)) from None
+    return subjects
 
 
 def key_values(values: tuple[str, ...]) -> dict[str, str]:
@@ -161,7 +175,7 @@ def _message_size(size: int) -> int:
 
 STREAM_SETTINGS = [
     Setting("--subjects", "subjects", "Subjects to store; repeatable, or comma-separated.",
-            metavar="SUBJECT", multiple=True, read=split_list),
+            metavar="SUBJECT", multiple=True, read=subject_list),
     Setting("--description", "description", "What the stream is for.", metavar="TEXT"),
     Setting("--storage", "storage", "Where messages are kept. [default: file]", create_only=True,
             **_choice("storage")),
