@@ -209,6 +209,31 @@ def test_another_subscription_is_followed_and_the_old_one_is_not() -> None:
     assert columns.last_seq == 2
 
 
+def test_sequences_of_every_length_with_different_prefixes() -> None:
+    """The names before the numbers are remembered; another consumer has others, which may begin alike."""
+    prefixes = ["$JS.ACK.S.c", "$JS.ACK.S.c", "$JS.ACK.S.cc", "$JS.ACK.hub.acc.S.c", "$JS.ACK.S.c"]
+    seqs = sorted({10**digits + extra for digits in range(19) for extra in (-1, 0, 7)} - {0})
+    rows = [Row(seq, time=max(1000, 9 * seq)) for seq in seqs if 9 * seq < 1 << 63]
+    wire = b"".join(
+        delivery(row, pending=row.seq, prefix=prefixes[number % len(prefixes)])
+        for number, row in enumerate(rows)
+    )
+    [batch], events = decode([wire], last=1 << 62)
+    assert not events
+    assert [(row.seq, row.time) for row in batch] == [
+        (row.seq, row.time // 1000 * 1000 + 789) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("place", range(19))
+@pytest.mark.parametrize("byte", [b"/", b":", b"\xb5", b"A"])
+def test_a_time_with_something_else_than_digits_is_refused(place: int, byte: bytes) -> None:
+    good = delivery(Row(1))
+    bad = delivery(Row(2)).replace(b"1700000000123456789"[place:], byte + b"1700000000123456789"[place + 1 :])
+    with pytest.raises(BadFrame, match="wrong number"):
+        decode([good + bad])
+
+
 ACK = b"$JS.ACK.S.c.1.1.1.1000.5"
 
 

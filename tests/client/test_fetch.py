@@ -36,6 +36,15 @@ def test_times_are_those_of_the_stream(client: Client, streams: Streams) -> None
     assert times == sorted(times)
 
 
+def test_sequences_of_every_length(client: Client, streams: Streams) -> None:
+    """As the server writes them, in acknowledgements and deliveries."""
+    for digits in range(1, 19):
+        name = streams.create(subjects=[f"long.{digits}"], first_seq=10**digits - 1, storage="memory")
+        streams.fill(name, 2, subject=f"long.{digits}")
+        seqs = [10**digits - 1, 10**digits]
+        assert read(client, name, *seqs)["seq"].to_pylist() == seqs
+
+
 @pytest.mark.parametrize("batch_rows", [1, 7, 100_000])
 def test_batches_have_at_most_the_rows_that_were_asked_for(
     client: Client, streams: Streams, batch_rows: int

@@ -9,9 +9,17 @@ from headrace.client.growing cimport Bytes
 cdef enum:                            # the parts of `texts`
     SUBJECT, PAYLOAD, KEY, VALUE
 
+cdef enum:
+    PREFIX_MAX = 512
+
 cdef struct Texts:                   # an Arrow column of strings: value k lies between offsets k and k + 1
     Bytes offsets
     Bytes data
+
+cdef struct Place:                   # what the reply subject of a delivery says
+    int64_t seq
+    int64_t time                     # nanoseconds since 1970
+    int64_t pending
 
 
 cdef class Buffer:
@@ -33,6 +41,8 @@ cdef class Columns:
     cdef Py_ssize_t batch_bytes
     cdef bint with_headers
     cdef const char *complaint
+    cdef char prefix[PREFIX_MAX]     # of the reply subjects, up to the first number; empty: not known yet
+    cdef Py_ssize_t prefix_length
     cdef Texts texts[4]              # by part
     cdef Bytes header_offsets
     cdef Bytes seqs
@@ -41,5 +51,7 @@ cdef class Columns:
     cdef Py_ssize_t size(self) noexcept nogil
     cdef Status prepare(self) noexcept nogil
     cdef Status take_frame(self, Frame *frame) noexcept nogil
+    cdef bint parse_known_place(self, Frame *frame, Place *place) noexcept nogil
+    cdef bint parse_place(self, Frame *frame, Place *place) noexcept nogil
     cdef Status take_headers(self, const char *at, Py_ssize_t length) noexcept nogil
     cdef Status append_text(self, Texts *texts, const char *at, Py_ssize_t length) noexcept nogil

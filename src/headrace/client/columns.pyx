@@ -49,6 +49,7 @@ cdef enum:
     ACK_TOKENS = 9                   # $JS.ACK.stream.consumer.deliveries.seq.consumer_seq.time.pending
     ACK_TOKENS_WITH_DOMAIN = 11      # $JS.ACK.domain.account.stream. … .pending, maybe one more
     ACK_TOKENS_MAX = 12
+    TIME_DIGITS = 19                 # nanoseconds since 1970, from 2001 to 2262
     STATUS_DIGIT = 9                 # where the status of NATS/1.0 503 begins
 
 
@@ -97,6 +98,32 @@ cdef inline bint is_status(Frame *frame) noexcept nogil:
         and memcmp(frame.headers, b"NATS/1.0 ", STATUS_DIGIT) == 0 and not is_ack_subject(frame)
 
 
+cdef inline const char *after_dot(const char *at, const char *end) noexcept nogil:
+    """Behind the next dot; the end if there is none."""
+    while at < end and at[0] != c'.':
+        at += 1
+    return at + 1 if at < end else end
+
+
+cdef inline int64_t take_digits(const char **at, const char *end, char stop) noexcept nogil:
+    """The number here, up to `stop` (which is skipped) or to the end if that is 0. -1 if it is not that simple."""
+    cdef const char *first = at[0]
+    cdef const char *digit = first
+    cdef const char *limit = min(end, first + TIME_DIGITS - 1)    # as many fit into 63 bits
+    cdef int64_t number = 0
+    cdef unsigned char value
+    while digit < limit:
+        value = <unsigned char>(digit[0] - c'0')
+        if value > 9:
+            break
+        number = number * 10 + value
+        digit += 1
+    if digit == first or (digit < end) != (stop != 0) or (stop != 0 and digit[0] != stop):
+        return -1
+    at[0] = digit + 1 if stop else digit
+    return number
+
+
 cdef inline bint is_blank(char byte) noexcept nogil:
     return byte == c' ' or byte == c'\t'
 
@@ -133,6 +160,7 @@ cdef class Columns:
         self.sid = sid
         self.credit = 0
         self.pending = -1
+        self.prefix_length = 0
 
     @property
     def full(self):
@@ -230,40 +258,17 @@ cdef class Columns:
 
     cdef Status take_frame(self, Frame *frame) noexcept nogil:
         """Append a row for a delivery."""
-        cdef const char *starts[ACK_TOKENS_MAX + 1]
-        cdef const char *at = frame.reply
-        cdef const char *end = at + frame.reply_length
-        cdef int64_t seq, time, pending
-        cdef int count = 1, first
+        cdef Place place
+        cdef int64_t seq
         self.complaint = NULL
-        if not is_ack_subject(frame):
-            self.complaint = b"a delivery without its place in the stream"
+        if not self.parse_known_place(frame, &place) and not self.parse_place(frame, &place):
             return GARBLED
-        starts[0] = at
-        while count <= ACK_TOKENS_MAX:
-            at = <const char *>memchr(at, c'.', end - at)
-            if at == NULL:
-                break
-            at += 1
-            starts[count] = at
-            count += 1
-        if count != ACK_TOKENS and not ACK_TOKENS_WITH_DOMAIN <= count <= ACK_TOKENS_MAX:
-            self.complaint = b"a delivery whose reply subject has too few or too many tokens"
-            return GARBLED
-        if count < ACK_TOKENS_MAX:
-            starts[count] = end + 1
-        first = 5 if count == ACK_TOKENS else 7
-        seq = parse_number(starts[first], starts[first + 1] - starts[first] - 1)
-        time = parse_number(starts[first + 2], starts[first + 3] - starts[first + 2] - 1)
-        pending = parse_number(starts[first + 3], starts[first + 4] - starts[first + 3] - 1)
-        if seq <= 0 or time < 0 or pending < 0:
-            self.complaint = b"a delivery whose reply subject has a wrong number"
-            return GARBLED
+        seq = place.seq
         if seq <= self.last_seq:
             self.complaint = b"a delivery that is older than the one before"
             return GARBLED
         self.credit = self.credit - 1
-        self.pending = pending
+        self.pending = place.pending
         if seq >= self.final_seq:
             self.complete = True
         if seq > self.final_seq:
@@ -282,12 +287,67 @@ cdef class Columns:
         put(&self.texts[PAYLOAD].data, frame.payload, frame.payload_length)
         put_int32(&self.texts[PAYLOAD].offsets, self.texts[PAYLOAD].data.length)
         put_int64(&self.seqs, seq)
-        put_int64(&self.times, time // 1000)
+        put_int64(&self.times, place.time // 1000)
         if seq != self.last_seq + 1 and self.jumped_from < 0:
             self.jumped_from = self.last_seq
         self.last_seq = seq
         self.rows = self.rows + 1
         return READY
+
+    cdef bint parse_known_place(self, Frame *frame, Place *place) noexcept nogil:
+        """The same for a reply subject with the names of the one before, which is nearly all of them.
+
+        It saves a sixth of the instructions of decoding a message of 128 B. False: `parse_place` has to look at it.
+        """
+        cdef const char *at = frame.reply + self.prefix_length
+        cdef const char *end = frame.reply + frame.reply_length
+        if self.prefix_length == 0 or frame.reply_length <= self.prefix_length \
+                or memcmp(frame.reply, self.prefix, self.prefix_length) != 0:
+            return False
+        at = after_dot(at, end)                  # how often it was delivered
+        place.seq = take_digits(&at, end, c'.')
+        at = after_dot(at, end)                  # the consumer's sequence
+        if end - at > TIME_DIGITS and at[TIME_DIGITS] == c'.':
+            place.time = parse_number(at, TIME_DIGITS)
+            at += TIME_DIGITS + 1
+        else:
+            place.time = take_digits(&at, end, c'.')
+        place.pending = take_digits(&at, end, 0)
+        return at == end and place.seq > 0 and place.time >= 0 and place.pending >= 0
+
+    cdef bint parse_place(self, Frame *frame, Place *place) noexcept nogil:
+        """What a reply subject says about a delivery. False: it is not one, and `complaint` says why."""
+        cdef const char *starts[ACK_TOKENS_MAX + 1]
+        cdef const char *at = frame.reply
+        cdef const char *end = at + frame.reply_length
+        cdef int count = 1, first
+        if not is_ack_subject(frame):
+            self.complaint = b"a delivery without its place in the stream"
+            return False
+        starts[0] = at
+        while count <= ACK_TOKENS_MAX:
+            at = <const char *>memchr(at, c'.', end - at)
+            if at == NULL:
+                break
+            at += 1
+            starts[count] = at
+            count += 1
+        if count != ACK_TOKENS and not ACK_TOKENS_WITH_DOMAIN <= count <= ACK_TOKENS_MAX:
+            self.complaint = b"a delivery whose reply subject has too few or too many tokens"
+            return False
+        if count < ACK_TOKENS_MAX:
+            starts[count] = end + 1
+        first = 5 if count == ACK_TOKENS else 7
+        place.seq = parse_number(starts[first], starts[first + 1] - starts[first] - 1)
+        place.time = parse_number(starts[first + 2], starts[first + 3] - starts[first + 2] - 1)
+        place.pending = parse_number(starts[first + 3], starts[first + 4] - starts[first + 3] - 1)
+        if place.seq <= 0 or place.time < 0 or place.pending < 0:
+            self.complaint = b"a delivery whose reply subject has a wrong number"
+            return False
+        if starts[first - 1] - frame.reply <= PREFIX_MAX:
+            self.prefix_length = starts[first - 1] - frame.reply
+            memcpy(self.prefix, frame.reply, self.prefix_length)
+        return True
 
     cdef Status take_headers(self, const char *at, Py_ssize_t length) noexcept nogil:
         """Every `key: value` line after the first line, in their order; a key may come twice."""
