@@ -210,7 +210,7 @@ def test_another_subscription_is_followed_and_the_old_one_is_not() -> None:
 
 
 def test_sequences_of_every_length_with_different_prefixes() -> None:
-    """The names before the numbers are remembered; other consumers have others, some the beginning of one."""
+    """The names before the numbers are remembered; another consumer has others, which may begin alike."""
     prefixes = ["$JS.ACK.S.c", "$JS.ACK.S.c", "$JS.ACK.S.cc", "$JS.ACK.hub.acc.S.c", "$JS.ACK.S.c"]
     seqs = sorted({10**digits + extra for digits in range(19) for extra in (-1, 0, 7)} - {0})
     rows = [Row(seq, time=max(1000, 9 * seq)) for seq in seqs if 9 * seq < 1 << 63]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
-from benchmarks.spark import pipeline, sources, tables, work
+from benchmarks.spark import pipeline, sources, stages, tables, work
 from benchmarks.spark.__main__ import main
 from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import LINES, PARQUET, Result, as_text, verdicts
@@ -72,6 +72,15 @@ def test_latency_and_restart_of_a_pipeline_are_judged() -> None:
     slow = Outcome(plan, batches=[Batch(4, 5, 110.0)], killed=120.0, back=140.0)
     assert all(line.endswith(": NOT reached") for line in pipeline.verdicts(slow, 1))
     assert "20.0 s" in pipeline.verdicts(slow, 1)[1]
+
+
+def test_stages_are_measured_by_process(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stages.main(["--messages", "20000", "--rounds", "1"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "20,000 messages of 128 B, lowest of 1 rounds: CPU per message in µs"
+    assert [line[:16].strip() for line in lines] == ["fetch", "publish with ids"]
+    assert all(line.endswith("M/s") for line in lines)
+    assert "server" in lines[1]
 
 
 def test_processes_that_come_from_us_count(spark: SparkSession) -> None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import pyarrow
 import pyarrow.compute as compute
 
@@ -58,7 +59,7 @@ class MessageIds:
 
     def of_places(self, count: int) -> Any:
         """Ids for the next `count` rows."""
-        numbers = pyarrow.array(range(self.rows, self.rows + count), pyarrow.int64()).cast(pyarrow.string())
+        numbers = pyarrow.array(numpy.arange(self.rows, self.rows + count)).cast(pyarrow.string())
         self.rows += count
         return compute.binary_join_element_wise(self.prefix, numbers, ":")
 
