@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.core.harness import Bench, Peer, bench, message
 
 SIZES = [0, 1, 63, 64, 65, 1000, 4075, 4080, 4085, 5000, 65_536]  # together less than publishers wait for
-MORE_THAN_PIECES = 300
+MORE_THAN_PIECES = 1100
 MORE_THAN_BODIES = 9000
 MORE_THAN_THE_ARENA = 1200
 

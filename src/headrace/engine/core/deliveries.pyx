@@ -17,7 +17,7 @@ from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport (CLOSED, CONGESTED, CRITICAL, GATHERS, NO_ECHO, NO_HEADERS, RESPONDS, SINK, TRACED,
                                         Link, Piece, backlog_length)
 from headrace.engine.core.message cimport Message
-from headrace.engine.core.outboxes cimport ARENA_SIZE, Outboxes, append_span
+from headrace.engine.core.outboxes cimport ARENA_SIZE, MOST_PIECES, Outboxes, append_span
 from headrace.engine.core.routes cimport Group, Route
 from headrace.engine.core.trie cimport Shadow, Subscription
 
@@ -401,11 +401,17 @@ cdef inline int give(Outboxes outboxes, Subscription subscription, Link receiver
     subscription.delivered += 1
     receiver.out_msgs += 1
     receiver.out_bytes += size
-    if receiver.piece_count:
-        last = &receiver.pieces[receiver.piece_count - 1]
-        if last.head == head and last.first + last.count == body:
-            last.count += 1
-            receiver.pieces_length += head_length + body_length
-            outboxes.owed += head_length + body_length
-            return 0
-    return outboxes.append_message(receiver, head, head_length, body)
+    if receiver.piece_count == 0 or receiver.piece_count == MOST_PIECES:
+        return outboxes.append_message(receiver, head, head_length, body)
+    last = &receiver.pieces[receiver.piece_count - 1]
+    if last.head == head and last.first + last.count == body:
+        last.count += 1
+    else:
+        last[1].head = head
+        last[1].head_length = head_length
+        last[1].first = body
+        last[1].count = 1
+        receiver.piece_count += 1
+    receiver.pieces_length += head_length + body_length
+    outboxes.owed += head_length + body_length
+    return 0

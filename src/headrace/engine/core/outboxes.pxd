@@ -10,7 +10,7 @@ from headrace.engine.core.tick cimport EventQueue, Tick
 cdef enum:
     ARENA_SIZE = 1048576
     MOST_BODIES = 8192             # of a tick
-    MOST_PIECES = 250              # of a link; with 256 those of ten links would be in the same few lines of the cache
+    MOST_PIECES = 1010             # of a link; with 1024 those of ten links would be in the same few lines of the cache
 
 cdef class Backlogs:
     cdef char **pool               # empty backlogs of the usual size
