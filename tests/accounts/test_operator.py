@@ -400,6 +400,22 @@ def test_an_activation_that_is_revoked_or_over_does_not_count() -> None:
     assert imports_of(activation(TWO, ONE, expires=5)) == 0
 
 
+async def test_an_import_ends_when_its_activation_expires(start: Start) -> None:
+    """While both accounts, and their clients, stay."""
+    token = activation(TWO, ONE, expires=int(time.time()) + 4)
+    entry = c.Import(subject="private.>", account=TWO.public_key, token=token, type="stream")
+    export = c.Export(subject="private.>", type="stream", token_req=True)
+    running = start(**trust_of(account_token(ONE, imports=[entry]), account_token(TWO, exports=[export])))
+    importer, exporter = await enter(running, user_token()), await enter(running, user_token(signer=TWO))
+    await importer.ask(b"SUB private.> 1\r\n")
+    await exporter.ask(b"PUB private.a 2\r\nhi\r\n")
+    assert [frame.operation for frame in await importer.ask()] == ["MSG"]
+    account = running.broker.accounts[ONE.public_key]
+    await running.until(lambda: not account.options.stream_imports)
+    await exporter.ask(b"PUB private.a 2\r\nhi\r\n")
+    assert "MSG" not in [frame.operation for frame in await importer.ask()]
+
+
 @pytest.mark.parametrize(
     "token",
     [

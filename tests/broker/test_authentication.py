@@ -151,6 +151,17 @@ async def test_no_auth_user_stands_for_the_nameless(start: Start) -> None:
     assert users == ["you", "you", "me"]
 
 
+async def test_no_auth_user_connects_only_as_it_may(start: Start) -> None:
+    """Also before CONNECT: its first operation is another one."""
+    users = (User("page", "word", connection_types=frozenset({"WEBSOCKET"})),)
+    running = start(users=users, no_auth_user="page")
+    named, silent = await running.raw(), await running.raw()
+    await named.connect()
+    await silent.send(b"PING\r\n")
+    assert await named.rest() == VIOLATION
+    assert await silent.rest() == VIOLATION
+
+
 async def test_no_auth_user_does_not_stand_for_wrong_credentials(start: Start) -> None:
     client = await start(**USERS, no_auth_user="you").raw(user="me", **{"pass": "wrong"})
     assert await client.rest() == VIOLATION
