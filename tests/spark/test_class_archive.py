@@ -7,20 +7,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from headrace.spark import class_archive
-from headrace.spark.class_archive import (
-    ATTEMPTS,
-    COMPLETE_SECONDS,
-    RECORD,
-    Make,
-    keep,
-    new_attempt,
-    options_for,
-)
-from headrace.spark.class_dump import dump_now
+from headrace.spark.class_archive import ATTEMPTS, COMPLETE_SECONDS, options_for
 from headrace.spark.java import Java, find_java
 
 MADE = "-XX:ArchiveClassesAtExit="
@@ -62,7 +52,7 @@ def write_archive(options: str, content: bytes = b"\xa8\xba\x0b\xf0classes", age
 
 
 def options(spark: Path, *, make: bool = True, kind: str = "sql") -> str:
-    return options_for(JAVA, spark, kind, Make.AT_EXIT if make else Make.NEVER)
+    return options_for(JAVA, spark, kind, make=make)
 
 
 def test_it_is_made_once_and_used_afterwards(cache: Path, spark: Path) -> None:
@@ -80,7 +70,7 @@ def test_each_java_each_spark_and_each_kind_has_its_own(cache: Path, spark: Path
     write_archive(options(spark), age=2)
     assert options(spark).startswith(USED)
     assert options(spark, kind="stream").startswith(MADE)
-    assert options_for(Java(Path("/opt/java"), 17, ""), spark, "sql", Make.AT_EXIT).startswith(MADE)
+    assert options_for(Java(Path("/opt/java"), 17, ""), spark, "sql", make=True).startswith(MADE)
     (spark / "jars" / "spark-core.jar").write_bytes(b"other classes")
     assert options(spark).startswith(MADE)
 
@@ -121,18 +111,6 @@ def test_a_damaged_archive_is_removed(cache: Path, spark: Path, content: bytes) 
     assert not damaged.exists()
 
 
-def test_a_java_that_does_not_end_makes_it_while_it_runs(cache: Path, spark: Path) -> None:
-    assert options_for(JAVA, spark, "stream", Make.WHILE_RUNNING).startswith(RECORD)
-    assert not cache.exists()
-    name = file_of(options(spark, kind="stream")).name.partition(".")[0]
-    made = new_attempt(name)
-    assert keep(made, name) is None
-    made.write_bytes(b"\xa8\xba\x0b\xf0classes")
-    assert keep(made, name)
-    assert options_for(JAVA, spark, "stream", Make.WHILE_RUNNING).startswith(USED)
-    assert len(list(cache.iterdir())) == 1
-
-
 def test_what_was_not_used_for_long_is_removed(cache: Path, spark: Path) -> None:
     write_archive(options(spark), age=2)
     old = file_of(options(spark))
@@ -158,7 +136,7 @@ def test_where_it_cannot_be_there_is_none(
     assert options(spark).startswith(MADE)
     (spark / "conf" / "spark-defaults.conf").touch()
     assert options(spark) == ""
-    assert options_for(JAVA, tmp_path / "no spark", "sql", Make.AT_EXIT) == ""
+    assert options_for(JAVA, tmp_path / "no spark", "sql", make=True) == ""
 
 
 def test_java_makes_it_and_uses_it(cache: Path, spark: Path) -> None:
@@ -171,40 +149,12 @@ def test_java_makes_it_and_uses_it(cache: Path, spark: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith("openjdk version")
 
-    made = options_for(java, spark, "sql", Make.AT_EXIT)
+    made = options_for(java, spark, "sql", make=True)
     start(made)
     path = file_of(made)
     if not path.stat().st_size:
         pytest.skip("this Java makes no archives")
     os.utime(path, (time.time() - 2 * COMPLETE_SECONDS,) * 2)
-    used = options_for(java, spark, "sql", Make.AT_EXIT)
+    used = options_for(java, spark, "sql", make=True)
     assert used.startswith(USED)
     start(used.replace("-Xshare:auto", "-Xshare:on"))  # which would fail if the archive did not fit
-
-
-def test_a_running_java_writes_it(cache: Path, spark: Path) -> None:
-    """A small program that runs until its input ends, or longer."""
-    java = find_java()
-    [jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
-    given = options_for(java, spark, "stream", Make.WHILE_RUNNING).split()
-    program = [str(java.home / "bin" / "java"), *given, "-cp", str(jar), "py4j.GatewayServer", "0"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdout
-        try:
-            running.stdout.readline()  # its port: it is up
-            archive = dump_now(running.pid, "stream-test")
-            assert running.poll() is None
-        finally:
-            running.kill()
-    if archive is None:
-        pytest.skip("this Java makes no archives")
-    assert archive.parent == cache
-    used = [f"{USED}{archive}", "-Xshare:on", "-cp", str(jar), "-version"]
-    assert subprocess.run([program[0], *used], capture_output=True).returncode == 0
-
-
-def test_a_process_that_would_end_is_not_asked(cache: Path) -> None:
-    with subprocess.Popen(["sleep", "60"]) as other:
-        assert dump_now(other.pid, "stream-test") is None
-        assert other.poll() is None
-        other.kill()

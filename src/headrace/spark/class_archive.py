@@ -2,17 +2,16 @@
 
 At each start Java reads and checks some ten thousand classes out of Spark's jars. It can write them to an
 archive when it exits (`-XX:ArchiveClassesAtExit`, AppCDS), and map that the next time. The Java of the first
-command of a kind that ends by itself does so, after the command has ended; that of one that does not end,
-while it runs (see `class_dump`). A later command finds the archive. `python -m benchmarks.spark.start`
-measures what it saves.
+command of a kind that ends by itself does so, after the command has ended; a later command finds the archive.
+`python -m benchmarks.spark.start` measures what it saves.
 
 The archive is a convenience, so nothing about it is an error:
 
 - There is one for each Java, each set of jars and each kind of command: its name has a digest of them. Java
   checks the jars again, and starts without an archive that does not fit.
-- Each Java writes a file of its own, which gets its name by a rename when it is complete: at once if Java
-  says so, otherwise when it has not changed for a minute. Of two made at the same time one stays. Java
-  writes the first bytes last, so that half an archive is recognized by them.
+- Each Java writes a file of its own, which gets its name by a rename when it has not changed for a minute: of
+  two that were made at the same time one stays. Java writes the first bytes last, so that half an archive is
+  recognized by them.
 - The name has the archive's checksum, which is compared before each use (a tenth of a second): Java does not
   notice all damage, and would crash.
 - Where the directory cannot be written, there is no archive. A Java that has left a few files without an
@@ -22,7 +21,6 @@ The archive is a convenience, so nothing about it is an error:
 from __future__ import annotations
 
 import contextlib
-import enum
 import hashlib
 import importlib.util
 import os
@@ -41,82 +39,43 @@ ATTEMPTS = 3
 ATTEMPT_SECONDS = 86_400.0
 UNUSED_SECONDS = 30 * 86_400.0
 QUIET = "-Xshare:auto -Xlog:disable"
-RECORD = "-XX:+RecordDynamicDumpInfo"
-"""With it Java can write an archive while it runs."""
 
 
-class Make(enum.Enum):
-    """When Java writes an archive that does not exist yet."""
+def archive_options(kind: str, *, make: bool) -> str:
+    """Options for the Java that a session of this process would start; empty if there are none.
 
-    NEVER = enum.auto()
-    AT_EXIT = enum.auto()
-    WHILE_RUNNING = enum.auto()
-    """When `class_dump` asks it to."""
-
-
-def archive_options(kind: str, make: Make) -> tuple[str, str]:
-    """Options for the Java that a session of this process would start, and the name of its archive.
-
-    Both are empty if there are none. `kind` is that of the command.
+    With `make`, Java writes an archive when it exits if there is none for this `kind` of command.
     """
     from pyspark import SparkContext
 
     spark = importlib.util.find_spec("pyspark")
     if SparkContext._gateway is not None or spark is None or not spark.submodule_search_locations:
-        return "", ""  # Java runs already
+        return ""  # Java runs already
     home = os.environ.get("SPARK_HOME") or spark.submodule_search_locations[0]
-    java = find_java()
-    options = options_for(java, Path(home), kind, make)
-    return options, _name(java, Path(home), kind) if options else ""
+    return options_for(find_java(), Path(home), kind, make=make)
 
 
-def options_for(java: Java, spark: Path, kind: str, make: Make) -> str:
+def options_for(java: Java, spark: Path, kind: str, *, make: bool) -> str:
     """The same for this Java and the Spark in a directory."""
-    directory = _directory()
+    directory = cache_directory() / "classes"
     if os.environ.get(DISABLE) or _has_configuration(spark) or any(map(str.isspace, str(directory))):
         return ""  # options of Java are separated by spaces
     try:
-        name = _name(java, spark, kind)
+        name = f"{kind}-{_digest(java, spark)}"
         archive = _archive(directory, name) or _finished(directory, name)
         if archive:
             with contextlib.suppress(OSError):  # somebody else's
                 archive.touch()
             return f"-XX:SharedArchiveFile={archive} {QUIET}"
-        if make is Make.NEVER or len(list(directory.glob(f"{name}.*"))) >= ATTEMPTS:
+        if not make or len(list(directory.glob(f"{name}.*"))) >= ATTEMPTS:
             return ""
-        if make is Make.WHILE_RUNNING:
-            return f"{RECORD} {QUIET}"
-        return f"-XX:ArchiveClassesAtExit={new_attempt(name)} {QUIET}"
+        directory.mkdir(parents=True, exist_ok=True)
+        _tidy(directory)
+        attempt = directory / f"{name}.{secrets.token_hex(6)}"
+        attempt.touch()
+        return f"-XX:ArchiveClassesAtExit={attempt} {QUIET}"
     except OSError:
         return ""
-
-
-def new_attempt(name: str) -> Path:
-    """A file into which a Java will write the archive of this name. Raises OSError."""
-    directory = _directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    _tidy(directory)
-    attempt = directory / f"{name}.{secrets.token_hex(6)}"
-    attempt.touch()
-    return attempt
-
-
-def keep(attempt: Path, name: str) -> Path | None:
-    """Use what a Java has completed from now on; None if there is no archive in it. Raises OSError."""
-    if not _has_header(attempt):
-        return None
-    kept = attempt.rename(attempt.parent / _named(name, attempt))
-    for other in attempt.parent.glob(f"{name}.*"):
-        other.unlink(missing_ok=True)  # made at the same time, or in vain
-    return kept
-
-
-def _directory() -> Path:
-    return cache_directory() / "classes"
-
-
-def _name(java: Java, spark: Path, kind: str) -> str:
-    return f"{kind}-{_digest(java, spark)}"
 
 
 def _archive(directory: Path, name: str) -> Path | None:
@@ -130,9 +89,12 @@ def _archive(directory: Path, name: str) -> Path | None:
 def _finished(directory: Path, name: str) -> Path | None:
     """An archive that an earlier Java has completed, under its name from now on."""
     for attempt in directory.glob(f"{name}.*"):
-        is_old = time.time() - attempt.stat().st_mtime >= COMPLETE_SECONDS
-        if is_old and (kept := keep(attempt, name)):
-            return kept
+        if time.time() - attempt.stat().st_mtime < COMPLETE_SECONDS or not _has_header(attempt):
+            continue
+        kept = attempt.rename(directory / _named(name, attempt))
+        for other in directory.glob(f"{name}.*"):
+            other.unlink(missing_ok=True)  # made at the same time, or in vain
+        return kept
     return None
 
 

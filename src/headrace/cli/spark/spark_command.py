@@ -104,8 +104,7 @@ def spark_for_command(
     Java to cancel its jobs, in the middle of another call, and print the errors of both.
     """
     from headrace.errors import HeadraceError
-    from headrace.spark.class_archive import RECORD, Make, archive_options
-    from headrace.spark.class_dump import dump_later
+    from headrace.spark.class_archive import archive_options
     from headrace.spark.failure import SparkError, reason_of
     from headrace.spark.session import spark_session
 
@@ -124,13 +123,10 @@ def spark_for_command(
     places = {"spark.sql.warehouse.dir": warehouse.name}
     given = dict(settings or {})
     java = given.get(JAVA_OPTIONS, "")
-    is_short = java == SHORT_SETTINGS[JAVA_OPTIONS]
-    options, archive = archive_options(kind, Make.AT_EXIT if is_short else Make.WHILE_RUNNING)
-    if options:
-        given[JAVA_OPTIONS] = f"{options} {java}".strip()
+    archive = archive_options(kind, make=java == SHORT_SETTINGS[JAVA_OPTIONS])
+    if archive:
+        given[JAVA_OPTIONS] = f"{archive} {java}".strip()
     spark = spark_session(name, master=master, settings=places | given)
-    if RECORD in options:
-        dump_later(process_of_java(spark), archive)
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -145,11 +141,6 @@ def spark_for_command(
         if not interrupted:
             spark.stop()
         warehouse.cleanup()
-
-
-def process_of_java(spark: SparkSession) -> int:
-    gateway: Any = spark.sparkContext._gateway
-    return int(gateway.jvm.java.lang.ProcessHandle.current().pid())
 
 
 def _is_from_spark(error: BaseException) -> bool:
