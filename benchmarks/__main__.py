@@ -19,17 +19,20 @@ from headrace.errors import UsageError
 
 # The ratio to nats-server; at least this for a rate, at most this for a cost.
 TARGETS = {
-    "1-0": 2.5,
+    "1-0": 5,
     "1-1": 3,
     "1-10": 4,
-    "10-10": 3,
-    "10-10-permissions": 2.7,  # at most a tenth less
-    "10-100": 1.1,
-    "10-1000": 1.2,
-    "64k": 1,
+    "10-10": 5,
+    "10-10-permissions": 4.5,  # at most a tenth less
+    "10-100": 1.8,
+    "10-1000": 2,
+    "1-10-on-one": 4,
+    "queues": 4,
+    "headers": 4,
+    "64k": 2,
     "4-1": 1,
     "request-1": 1,
-    "request-64": 1,
+    "request-64": 2.5,
     "subjects": 1,
     "idle": 1,
     "tls-1-1": 1.5,
@@ -51,7 +54,7 @@ TARGETS = {
     "stream-recover": 1,
 }
 VALUE_LIMITS = {"stream-memory": 32}  # bytes per stored message
-PEAK_RSS_LIMITS_MB = {"10-1000": 150}
+PEAK_RSS_LIMITS_MB = {"10-1000": 60}
 ROWS = [
     replace(
         row,
