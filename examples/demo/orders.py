@@ -32,7 +32,7 @@ PRICES_CENTS = {
 """What an item costs, and how many of a hundred orders are for it."""
 MOST_PIECES = 3
 MALFORMED_EVERY = 2_000
-"""One of so many orders comes from a program that does not know how to write one."""
+"""One order in this many comes from a program that does not know how to write one."""
 
 
 @dataclass(frozen=True)

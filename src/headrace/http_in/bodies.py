@@ -1,4 +1,4 @@
-"""The bodies of requests that are under way: all of them together may use so much memory, and no more."""
+"""The bodies of requests that are under way: all of them together may use a limited amount of memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http import HTTPStatus
 from headrace.http.message import BadRequest, Request
 
 BODIES_AT_ONCE = 8
-"""So many of the largest size, or more of smaller ones."""
+"""This many of the largest size, or more of smaller ones."""
 
 
 class Bodies:

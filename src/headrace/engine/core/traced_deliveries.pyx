@@ -1,7 +1,7 @@
 """A message to its receivers, one by one; the trace of the message notes each of them.
 
 This is the way of the few messages whose headers ask for a trace; deliveries.pyx has that of all others, which knows
-nothing of traces. A trace (broker/message_trace/trace.py) is told of everybody who subscribes to the message, also of those
+nothing of traces. A trace (broker/message_trace/trace.py) learns of everybody who subscribes to the message, also of those
 who do not get it, and why: so the routes, which have only those who do, are no help here. If the message is only to be
 traced, no client gets it.
 """
