@@ -47,6 +47,7 @@ IN_A_WORKER = "org.apache.spark.api.python.PythonException: Traceback (most rece
         "java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]",
         "ConnectionResetError: [Errno 104] Connection reset by peer",
         "OSError: Generic S3 error: error sending request: operation timed out",
+        "org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat org.apache.spark.util.X",
     ],
 )
 def test_what_may_pass_is_recognized(text: str) -> None:
@@ -66,6 +67,7 @@ def test_what_may_pass_is_recognized(text: str) -> None:
         "IllegalStateException: Cannot call methods on a stopped SparkContext.\nExecutorLostFailure",
         "java.io.FileNotFoundException: /state/metadata (Permission denied)",
         "RuntimeError: something else",
+        "org.apache.spark.SparkException: Exception thrown in awaitResult: \nCaused by: a.b.Exception: bad",
     ],
 )
 def test_what_would_happen_again_is_recognized(text: str) -> None:

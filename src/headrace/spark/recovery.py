@@ -36,6 +36,8 @@ _PASSING = re.compile(
             r"FetchFailedException",
             r"Executor heartbeat timed out",
             r"RpcTimeoutException",
+            # Spark waited for a part of itself, and does not say why that failed: seen on a busy machine
+            r"Exception thrown in awaitResult:\s*$(?![\s\S]*Caused by: )",
             # Java: connections, also to stores
             r"java\.net\.(?:\w*Connect|Socket|SocketTimeout|UnknownHost|NoRouteToHost|PortUnreachable)Exception",
             r"java\.util\.concurrent\.TimeoutException",
