@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,6 @@ from headrace.spark.table.iceberg.commits import version_of
 from headrace.spark.table.interface import TableError
 
 ATOMIC = ("delta", "iceberg")
-PAUSE_SECONDS = 0.2
-"""Between two reads, so that the reader does not take the processor from what it watches."""
 
 
 class Reader:
@@ -51,12 +50,13 @@ class Reader:
 
     def _run(self) -> None:
         version = -1
-        while not self._stop.wait(PAUSE_SECONDS):
+        while not self._stop.is_set():
             try:
                 newer, found = read_version(self.directory, self.form)
             except (DeltaError, UsageError, TableError) as error:
                 if version >= 0:  # it was there once, so it is there
                     self.problems.append(str(error))
+                time.sleep(0.05)
                 continue
             self.reads += 1
             if newer < version:

@@ -108,7 +108,7 @@ def land_with_kills(
         try:
             while driver.poll() is None:
                 assert time.monotonic() < deadline, "landing does not get on"
-                time.sleep(0.1)
+                time.sleep(0.02)
                 if landed(directory, form) < goal or not left:
                     continue
                 if killed["server"] < server_kills and killed["driver"] > killed["server"]:
@@ -142,7 +142,7 @@ def landed(directory: Path, form: str) -> int:
 def test_a_table_whose_driver_and_server_are_killed_at_random_has_every_row_once(
     spark: SparkSession, server: Restartable, tmp_path: Path, form: str
 ) -> None:
-    count, per_batch, directory = 60_000, 1_000, tmp_path / "table"
+    count, per_batch, directory = 200_000, 2_000, tmp_path / "table"
     publish(server.url, [b"%d" % number for number in range(count)])
     reader = Reader(directory, form, per_batch, count)
     with reader.polling():
