@@ -1,11 +1,10 @@
 """The pieces of an outbox on their way out: gathered for a system call, or copied to the backlog.
 
 A piece is a head and consecutive bodies, each of which follows that head. The frames are copied one behind the other into
-one buffer, which the next link uses again while it is in the cache. Only what is long goes to the system call as it is: in
-there, a head and a body of their own cost 300 ns, in which 4 KB and more are copied here.
+one buffer, which the next link uses again while it is in the cache. Only what is long goes to the system call as it is: a
+head and a body of their own cost more in there than a short copy costs here.
 
-Rows of `headrace bench compare` that need it: `10-10`, where writes of up to 256 KB take three quarters of the CPU time that
-writes of 70 KB took, and `10-100`, where a system call for 100 KB takes 31 us instead of 65.
+Rows of `headrace bench compare` that need it: `10-10`, with fewer and longer writes, and `10-100`, with fewer parts in each.
 """
 
 from libc.stdint cimport uint32_t

@@ -106,8 +106,8 @@ cdef void _write_zeros(Segment *segment, uint64_t end) noexcept nogil:
     """Write zeros to some of the space ahead, which reads as zeros anyway.
 
     The first write to a block that was only allocated is recorded in the journal of the file system, and a sync waits for
-    that, too. Where zeros were written before, it does not: the sync of a small group takes 116 us instead of 191 (rows
-    kv-put and stream-1-always of the benchmark). As many as the file already has, so that small streams stay small.
+    that, too. Where zeros were written before, it does not (rows kv-put and
+    stream-1-always of the benchmark). As many as the file already has, so that small streams stay small.
     """
     cdef uint64_t until = min(end + min(end, MOST_ZEROS), segment.allocated)
     cdef uint64_t step
