@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
+import threading
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -26,7 +27,7 @@ def library(name: str) -> Path:
     source, made = HERE / f"{name}.c", BUILT / f"lib{name}.so"
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         BUILT.mkdir(parents=True, exist_ok=True)
-        temporary = made.with_suffix(f".{os.getpid()}")
+        temporary = made.with_suffix(f".{os.getpid()}.{threading.get_ident()}")  # fuzzers start together
         # Without the sanitizers that the fuzzer may have preloaded.
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         include = f"-I{sysconfig.get_path('include')}"

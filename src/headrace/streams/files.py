@@ -1,31 +1,39 @@
 """Small files that are replaced atomically: the configurations of streams and consumers.
 
-A checked file is one line `headrace <version> <CRC-32 of the rest>` and then the body. It is written
-under another name, synced, renamed over the old one, and the directory is synced: after a crash there is
-the old file or the new one. Everything here blocks; callers on the event loop use `in_thread`.
+Their format is that of `on_disk/checked_file.py`. A file is written under another name, synced, renamed over
+the old one, and the directory is synced: after a crash there is the old file or the new one. The old one
+keeps a second name until the directory is synced, so that a change which is refused because of that is undone
+on disk, too: what a server does must not change with its next start. Everything here blocks; callers on the
+event loop use `in_thread`.
+
+Only a wrong checksum or format is damage (StoreError). An OSError says nothing about the file: it may be read
+the next time, and nobody may act as if it were lost, or were not there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import shutil
-import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from headrace.on_disk.checked_file import body_of, with_checksum
 from headrace.streams.errors import StoreError
 
-MAGIC = b"headrace"
-VERSION = b"1"
 META = "meta.json"
 MESSAGES = "msgs"
 TEMPORARY_SUFFIX = ".new"
+OLD_SUFFIX = ".old"
 DELETED_PREFIX = ".deleted-"
 FILE_MODE = 0o640
 DIRECTORY_MODE = 0o750
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""A file system without hard links."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -49,12 +57,30 @@ def child_directory(parent: str, name: str) -> str:
     return os.path.join(parent, name)
 
 
-def write_checked(path: str, body: bytes) -> None:
-    """Replace the file. Raises OSError; then the old one is still there."""
-    checksum = b"%08x" % zlib.crc32(body)
-    data = MAGIC + b" " + VERSION + b" " + checksum + b"\n" + body
-    temporary = path + TEMPORARY_SUFFIX
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+def write_checked(path: str, body: bytes) -> bool:
+    """Replace the file. Raises OSError; then the old one is still there, or none if there was none.
+
+    False: it is replaced, but may not be after a power failure. The directory could be neither synced nor
+    changed back, so the new file is what the next start reads.
+    """
+    temporary, old = path + TEMPORARY_SUFFIX, path + OLD_SUFFIX
+    _write_synced(temporary, with_checksum(body))
+    has_old = _keep_old(path, old)
+    os.rename(temporary, path)
+    try:
+        sync_directory(os.path.dirname(path))
+    except OSError:
+        if _undo(path, old if has_old else None):
+            raise
+        return False
+    if has_old:
+        with suppress(OSError):  # the next change removes it
+            os.unlink(old)
+    return True
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     try:
         written = 0
         while written < len(data):
@@ -62,26 +88,55 @@ def write_checked(path: str, body: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(temporary, path)
-    sync_directory(os.path.dirname(path))
+
+
+def _keep_old(path: str, old: str) -> bool:
+    """Give the file a second name. False: there is no such file. Raises OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(old)  # of a server that was killed
+    try:
+        os.link(path, old)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with open(path, "rb") as file:
+            _write_synced(old, file.read())
+    return True
+
+
+def _undo(path: str, old: str | None) -> bool:
+    """Have the old file back, or none. Whether that is durable is as uncertain as what it undoes."""
+    try:
+        if old is None:
+            os.unlink(path)
+        else:
+            os.rename(old, path)
+    except OSError:
+        return False
+    with suppress(OSError):
+        sync_directory(os.path.dirname(path))
+    return True
 
 
 def read_checked(path: str) -> bytes:
-    """The body. Raises StoreError if it is missing or damaged."""
+    """The body. Raises StoreError if it is damaged, OSError if it is missing or cannot be read."""
+    with open(path, "rb") as file:
+        data = file.read()
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise StoreError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    head, line_end, body = data.partition(b"\n")
-    parts = head.split(b" ")
-    if not line_end or len(parts) != 3 or parts[0] != MAGIC:
-        raise StoreError(f"{path}: not a file of this server")
-    if parts[1] != VERSION:
-        raise StoreError(f"{path}: written by another version")
-    if parts[2] != b"%08x" % zlib.crc32(body):
-        raise StoreError(f"{path}: damaged, its checksum does not match")
-    return body
+        return body_of(data)
+    except ValueError as error:
+        raise StoreError(f"{path}: {error}") from None
+
+
+def exists(path: str) -> bool:
+    """Unlike os.path.exists, raises OSError if that cannot be told: no answer is not a no."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def sync_directory(path: str) -> None:
@@ -103,12 +158,22 @@ def make_directory(path: str) -> None:
 
 
 def retire_directory(path: str, name: str) -> str:
-    """Rename a directory so that recovery deletes it, whenever the server is killed. Returns its path."""
+    """Rename a directory so that recovery deletes it, whenever the server is killed. Returns its path.
+
+    Does not wait for the disk. Raises OSError; then nothing has changed.
+    """
     parent = os.path.dirname(path)
     retired = os.path.join(parent, f"{DELETED_PREFIX}{name[:40]}-{secrets.token_hex(8)}")
     os.rename(path, retired)
-    sync_directory(parent)
     return retired
+
+
+def remove_retired(path: str) -> None:
+    """Raises OSError if it may be back under its former name, and partly removed, after a power failure."""
+    try:
+        sync_directory(os.path.dirname(path))
+    finally:
+        remove_tree(path)
 
 
 def remove_tree(path: str) -> None:
@@ -116,10 +181,15 @@ def remove_tree(path: str) -> None:
 
 
 def list_directory(path: str) -> list[str]:
-    """The names of the directories in it, sorted; none if it does not exist. Removes retired directories."""
-    if not os.path.isdir(path):
+    """The names of the directories in it, sorted; none if it does not exist. Removes retired directories.
+
+    Raises OSError.
+    """
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
         return []
-    names = sorted(entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False))
     for name in names:
         if name.startswith(DELETED_PREFIX):
             remove_tree(os.path.join(path, name))
@@ -127,8 +197,21 @@ def list_directory(path: str) -> list[str]:
 
 
 def is_leftover(directory: str) -> bool:
-    """Whether it is left over from an interrupted creation: it has no meta file and no messages."""
-    if os.path.exists(os.path.join(directory, META)):
+    """Whether it is left over from an interrupted creation: it has no meta file and no messages.
+
+    Raises OSError if that cannot be told.
+    """
+    if exists(os.path.join(directory, META)):
         return False
     messages = os.path.join(directory, MESSAGES)
-    return not os.path.isdir(messages) or not os.listdir(messages)
+    return not exists(messages) or not os.listdir(messages)
+
+
+def reason_of(error: OSError) -> str:
+    """In words for the log, with the file, and with the way out where there is a common one."""
+    reason = error.strerror or str(error)
+    if error.filename:
+        reason = f"{error.filename}: {reason.lower()}"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        reason += "; raise the limit of open files (ulimit -n, or LimitNOFILE= in a systemd unit)"
+    return reason

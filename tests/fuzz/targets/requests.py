@@ -24,7 +24,8 @@ from headrace.streams.consumers.changes import ResetRequest
 from headrace.streams.consumers.pull_request import BadPull, PullBody, parse_request
 from headrace.streams.consumers.rules import Limits, check_config, set_defaults
 from headrace.streams.errors import ApiError
-from headrace.streams.resources import AccountResources, ServerResources
+from headrace.streams.jetstream_limits import AccountResources, ServerResources
+from headrace.streams.slices import at_once
 from headrace.streams.stream_rules import check_stream_config
 
 STRICT, PEDANTIC, RULES, AGAIN = 1, 2, 4, 8
@@ -50,12 +51,12 @@ KINDS: tuple[type[Wire], ...] = (
 
 def check_rules(request: Wire, pedantic: bool) -> None:
     if isinstance(request, StreamConfig):
-        made = check_stream_config(request, ACCOUNT, pedantic=pedantic)
-        assert check_stream_config(made, ACCOUNT, pedantic=pedantic) == made
+        made = at_once(check_stream_config(request, ACCOUNT, pedantic=pedantic))
+        assert at_once(check_stream_config(made, ACCOUNT, pedantic=pedantic)) == made
         msgspec.json.encode(made)
     elif isinstance(request, CreateConsumerRequest):
         set_defaults(request.config, STREAM, LIMITS, pedantic)
-        check_config(request.config, STREAM, LIMITS)
+        at_once(check_config(request.config, STREAM, LIMITS))
         msgspec.json.encode(request.config)
 
 

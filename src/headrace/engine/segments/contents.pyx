@@ -232,11 +232,13 @@ cdef int _add_record(Contents *contents, const RecordHead *head, uint32_t offset
         while pair + 16 <= end:
             memcpy(&first, pair, 8)
             memcpy(&last, pair + 8, 8)
+            pair += 16
+            if last > LARGEST_SEQ:
+                continue           # no log has written this: it would remove all messages to come
             if add_range(&contents.removals, first, last) < 0:
                 return ENOMEM
             if last + 1 > contents.next_seq:
                 contents.next_seq = last + 1
-            pair += 16
     elif head.kind == FIRST:
         if head.seq > contents.first_seq:
             contents.first_seq = head.seq

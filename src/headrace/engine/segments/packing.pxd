@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.segments.segment cimport SEGMENT_HEAD, Packing, SegmentHead
+from headrace.engine.segments.segment cimport SEGMENT_HEAD, Packing, Segment, SegmentHead
 
 cdef enum:
     BLOCK = 32768                  # bytes of the plain segment in a block; the last one has what is left
@@ -30,6 +30,7 @@ cdef inline size_t table_size(uint32_t block_count) noexcept nogil:
 
 cdef Packing *new_packing(uint64_t plain_size) noexcept nogil
 cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packing **packing) noexcept nogil
+cdef int read_form(Segment *segment) noexcept nogil
 cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t enough, char *output, char *scratch,
                     uint32_t *made, bint *damaged) noexcept nogil
 cdef int load_blocks(int fd, const Packing *packing, uint64_t offset, size_t wanted, bint whole,

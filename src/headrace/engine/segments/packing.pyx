@@ -20,15 +20,16 @@ it was published with. From a damaged block comes whatever can be expanded, and 
 pass for a record or for free space), and the records that are hit fail their checks as in a plain segment.
 """
 
-from libc.errno cimport ENOMEM
+from libc.errno cimport ENOMEM, ESTALE
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, memset
+from posix.unistd cimport close
 
 from headrace.engine.segments.codec cimport expand_block
-from headrace.engine.segments.files cimport read_all
+from headrace.engine.segments.files cimport file_size as size_of_file, read_all
 from headrace.engine.segments.record cimport crc32c, prepare_crc32c
-from headrace.engine.segments.segment cimport free_packing
+from headrace.engine.segments.segment cimport free_packing, read_segment_head
 
 prepare_crc32c()
 
@@ -95,6 +96,34 @@ cdef int read_packing(int fd, const SegmentHead *head, uint64_t file_size, Packi
     else:
         free_packing(found)
     return error
+
+
+cdef int read_form(Segment *segment) noexcept nogil:
+    """For a reader that has opened a segment by its name again: whether its file is compressed, and how, may have changed.
+
+    0 or an errno, and then the file is closed. ESTALE: it is another one by now, with other positions or none.
+    """
+    cdef char text[SEGMENT_HEAD]
+    cdef SegmentHead head
+    cdef Packing *packing = NULL
+    cdef uint64_t size = 0
+    cdef size_t got = 0
+    cdef int error = size_of_file(segment.fd, &size)
+    if not error:
+        error = read_all(segment.fd, text, SEGMENT_HEAD, 0, &got)
+    if not error and (got < SEGMENT_HEAD or not read_segment_head(text, &head) or head.salt != segment.salt):
+        error = ESTALE
+    if not error and head.plain_size:
+        error = read_packing(segment.fd, &head, size, &packing)
+        if not error and packing == NULL:
+            error = ESTALE
+    if error:
+        close(segment.fd)
+        segment.fd = -1
+        return error
+    free_packing(segment.packing)
+    segment.packing = packing
+    return 0
 
 
 cdef int read_block(int fd, const Packing *packing, uint32_t block, uint32_t enough, char *output, char *scratch,

@@ -24,7 +24,8 @@ cdef class Window:
     cdef Stretch held              # what was read of the segment
     cdef uint64_t number           # of the segment
     cdef uint32_t salt             # of the segment: a rewritten one is another one
-    cdef size_t ahead              # how much to read at least
+    cdef size_t ahead              # how much to read at least,
+    cdef size_t most               # and where it follows what was read before
 
     cdef int load(self, Segment *segment, uint32_t offset, Record *record, bint may_read) except -1
     cdef bint peek(self, Segment *segment, uint32_t offset, Record *record) except -1

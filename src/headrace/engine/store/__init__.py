@@ -1,6 +1,7 @@
 """Messages on disk or in memory: the log of one stream, and the threads that write and sync it.
 
-    Log ─┬─ store        the messages: segments, index of subjects, reading    store, readings, removing
+    Log ─┬─ store        the messages: segments, index of subjects, reading    store, readings, removing,
+         │                                                                     resolving, watching
          │    └─ groups      what is not on disk so far: pending, in flight    groups
          ├─ limits       what a new message removes, or why it is refused      limits
          └─ pipeline     from pending to on disk                               pipeline
@@ -12,8 +13,8 @@ A part knows those above it, which it is given when it is made; none holds a ref
 pipeline decides what is next whenever a job is done.
 
 Threads. The event loop's thread owns a log with all its parts. The committer's threads (C, without the GIL:
-committer.pyx; what they do: jobs.pyx, commit.pyx, compaction.pyx, packer.pyx) own what a job points to, from
-hand_over() until the loop's thread calls on_done():
+committer.pyx; what they do: jobs.pyx, commit.pyx, compaction.pyx, compression.pyx) own what a job points to,
+from hand_over() until the loop's thread calls on_done():
 
     COMMIT     groups.in_flight: data and parts (the loop only reads them); fd and allocated of the segments
                in it, whose files it creates, extends and writes

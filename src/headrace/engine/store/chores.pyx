@@ -11,7 +11,8 @@ A segment is rewritten when more than half of it is dead. What is dead at the ve
 as the beginning moves: a stream that loses its oldest messages is about to lose the whole segment, and would copy it
 again and again until then.
 
-A segment with a damaged record stays as it is until all of it is dead. After a failure that may pass (a full disk) chores
+A segment with a damaged record stays as it is until all of it is dead. If it was damaged when the log was opened, nobody
+knows what else is in it: it stays, and so do removals of what it may hold, until the log begins behind it. After a failure that may pass (a full disk) chores
 rest for a minute; after any other the segment is left alone until the next start.
 
 Compressing comes last, and concerns every sealed segment that is not compressed so far: those that were written before it
@@ -28,6 +29,7 @@ from headrace.engine.basics.system cimport monotonic
 from headrace.engine.store.committer cimport COMPRESS, ERASE, INDEX, REWRITE, STAGE_SYNC, UNLINK, hand_over
 from headrace.engine.segments.files cimport may_pass, sync_data, truncate_file
 from headrace.engine.store.jobs cimport perform
+from headrace.engine.store.removing cimport is_incomplete, is_kept
 from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead
 from headrace.engine.segments.segment cimport (
     ABSENT, SEGMENT_HEAD, Packing, add_message, add_range, clear_ranges, free_packing, free_segment, new_segment, next_place,
@@ -152,7 +154,7 @@ cdef class Chores:
         self.job.numbers = <uint64_t *> grown
         for k in range(store.segment_count):
             segment = store.segments[k]
-            if segment.live or not segment.sealed or segment.given_up or segment == store.active:
+            if segment.live or not segment.sealed or segment == store.active or is_kept(store, k):
                 oldest = False
                 continue
             if not oldest:
@@ -186,7 +188,7 @@ cdef class Chores:
                 if older.base_seq > last:
                     break
                 found = next_place(older, first)
-                if found < older.count and seq_at(older, found) <= last:
+                if is_incomplete(older) or found < older.count and seq_at(older, found) <= last:
                     if needed == NULL:
                         return True
                     if add_range(needed, first, last) < 0:

@@ -32,7 +32,7 @@ cdef void commit_group(Job *job) noexcept nogil:
     cdef int directory = -1
     for k in range(buffer.part_count):
         part = &buffer.parts[k]
-        # Opened before the file is made: without a descriptor for it nothing is written, which is no failed sync.
+        # Opened before the file is made: without a descriptor for it nothing is written, which is not a failed sync.
         if part.create and directory < 0:
             directory = open_directory(job.directory)
             if directory < 0:

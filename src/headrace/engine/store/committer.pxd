@@ -2,16 +2,10 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.store.figures cimport CommitFigures
+from headrace.engine.basics.threads cimport pthread_cond_t, pthread_mutex_t, pthread_t
+from headrace.engine.store.commit_figures cimport CommitFigures
 from headrace.engine.store.groups cimport Buffer
 from headrace.engine.segments.segment cimport Packing, Segment
-
-cdef extern from "pthread.h" nogil:
-    ctypedef unsigned long pthread_t
-    ctypedef struct pthread_mutex_t:
-        pass
-    ctypedef struct pthread_cond_t:
-        pass
 
 cdef struct Erasure:
     # A record on disk whose text is to be overwritten.

@@ -18,35 +18,14 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from posix.unistd cimport close, read, write
 
-from headrace.engine.store.figures cimport CommitFigures, count_group, count_sync, describe
-from headrace.engine.store.jobs cimport perform
 from headrace.engine.basics.system cimport CLOCK_MONOTONIC, clock_gettime, timespec
-
-cdef extern from "pthread.h" nogil:
-    ctypedef struct pthread_condattr_t:
-        pass
-    int pthread_create(pthread_t *thread, const void *attributes, void *(*start)(void *) noexcept nogil, void *argument)
-    int pthread_join(pthread_t thread, void **result)
-    int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
-    int pthread_mutex_destroy(pthread_mutex_t *mutex)
-    int pthread_mutex_lock(pthread_mutex_t *mutex)
-    int pthread_mutex_unlock(pthread_mutex_t *mutex)
-    int pthread_condattr_init(pthread_condattr_t *attributes)
-    int pthread_condattr_setclock(pthread_condattr_t *attributes, int clock)
-    int pthread_condattr_destroy(pthread_condattr_t *attributes)
-    int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes)
-    int pthread_cond_destroy(pthread_cond_t *condition)
-    int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
-    int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const timespec *until)
-    int pthread_cond_signal(pthread_cond_t *condition)
-    int pthread_cond_broadcast(pthread_cond_t *condition)
-
-cdef extern from "signal.h" nogil:
-    ctypedef struct sigset_t:
-        pass
-    enum: SIG_SETMASK
-    int sigfillset(sigset_t *signals)
-    int pthread_sigmask(int how, const sigset_t *signals, sigset_t *old)
+from headrace.engine.basics.threads cimport (
+    block_signals, pthread_cond_broadcast, pthread_cond_init, pthread_cond_signal, pthread_cond_timedwait,
+    pthread_cond_wait, pthread_condattr_destroy, pthread_condattr_init, pthread_condattr_setclock, pthread_condattr_t,
+    pthread_create, pthread_join, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock, restore_signals, sigset_t,
+)
+from headrace.engine.store.commit_figures cimport CommitFigures, count_group, count_sync, describe
+from headrace.engine.store.jobs cimport perform
 
 cdef extern from "sys/eventfd.h" nogil:
     enum: EFD_NONBLOCK, EFD_CLOEXEC
@@ -65,7 +44,7 @@ cdef class JobOwner:
 cdef class Committer:
     def __cinit__(self, int threads=4, *, double sync_interval=0.0):
         cdef pthread_condattr_t attributes
-        cdef sigset_t every, old
+        cdef sigset_t signals
         cdef int k
         if threads < 1:
             raise ValueError("a committer has at least one thread")
@@ -84,16 +63,14 @@ cdef class Committer:
         self.threads = <pthread_t *> calloc(threads, sizeof(pthread_t))
         if self.shop.event < 0 or self.threads == NULL:
             raise OSError("cannot make the committer's eventfd")
-        # Signals are the main thread's business.
-        sigfillset(&every)
-        pthread_sigmask(SIG_SETMASK, &every, &old)
+        block_signals(&signals)
         pthread_mutex_lock(&self.shop.mutex)
         for k in range(threads):
             if pthread_create(&self.threads[k], NULL, work, self.shop):
                 break
             self.shop.thread_count += 1
         pthread_mutex_unlock(&self.shop.mutex)
-        pthread_sigmask(SIG_SETMASK, &old, NULL)
+        restore_signals(&signals)
         if self.shop.thread_count == 0:
             raise OSError("cannot start the committer's threads")
 
@@ -114,7 +91,7 @@ cdef class Committer:
         return self.shop.event
 
     def figures(self):
-        """Histograms of the groups and syncs so far: `group_messages`, `group_bytes`, `sync_seconds` (figures.pyx)."""
+        """Histograms of the groups and syncs so far: `group_messages`, `group_bytes`, `sync_seconds` (commit_figures)."""
         cdef CommitFigures copied
         pthread_mutex_lock(&self.shop.mutex)
         copied = self.shop.figures
@@ -142,6 +119,7 @@ cdef class Committer:
 
     cdef int submit(self, Job *job) except -1:
         cdef timespec now
+        cdef bint idle
         if self.shop.thread_count == 0:
             with nogil:
                 perform(job)
@@ -169,9 +147,10 @@ cdef class Committer:
             else:
                 self.shop.patient_tail.next = job
             self.shop.patient_tail = job
-        if self.shop.idle:
-            pthread_cond_signal(&self.shop.wanted)
+        idle = self.shop.idle != 0
         pthread_mutex_unlock(&self.shop.mutex)
+        if idle:                   # not before: it would wake up to wait for the mutex
+            pthread_cond_signal(&self.shop.wanted)
         return 0
 
     cdef int wait_for(self, Job *job) except -1:

@@ -6,8 +6,8 @@ ROLLBACK re-reads the log after a failed COMMIT: see rollback.pyx.
 INDEX    writes the index file of a sealed segment.
 REWRITE  rewrites a sealed segment without its dead messages: see compaction.pyx.
 UNLINK   removes the files of dead segments, oldest first.
-COMPRESS rewrites a sealed segment in compressed form: see packer.pyx.
-ERASE    overwrites the texts of removed messages (in a compressed segment: packer.pyx).
+COMPRESS rewrites a sealed segment in compressed form: see compression.pyx.
+ERASE    overwrites the texts of removed messages (in a compressed segment: compression.pyx).
 """
 
 from libc.errno cimport ENOENT, ENOMEM, errno
@@ -25,7 +25,7 @@ from headrace.engine.store.committer cimport (
     fail,
 )
 from headrace.engine.store.compaction cimport rewrite_segment
-from headrace.engine.store.packer cimport compress_segment, erase_packed
+from headrace.engine.store.compression cimport compress_segment, erase_packed
 
 prepare_crc32c()
 

@@ -22,11 +22,11 @@ cdef class Limits:
     cdef int change(self, long long max_msgs, long long max_bytes, long long max_msgs_per_subject) except -1
     cdef str refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
                     Py_ssize_t size)
-    cdef int after_append(self, const Entry *entry, const char *subject, uint32_t length) except -1
+    cdef int after_append(self, Entry *entry, const char *subject, uint32_t length) except -1
     cdef bint catch_up(self) except -1
     cdef bint enforce(self, uint64_t most) except -1
-    cdef bint _make_room(self, const char *subject, uint32_t length) except -1
-    cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1
+    cdef bint _make_room(self, Entry *entry, const char *subject, uint32_t length) except -1
+    cdef int _enforce_subject(self, Entry *entry) except -1
     cdef bint _enforce_totals(self, uint64_t most) except -1
     cdef bint _enforce_subjects(self, uint64_t looks) except -1
     cdef bint _has_longer_subject(self) noexcept

@@ -11,6 +11,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.store.readings cimport seq_from_end
 from headrace.engine.store.removing cimport remove_below, remove_first, remove_message
+from headrace.engine.store.resolving cimport resolve_first
 from headrace.engine.store.subject_index cimport SubjectIndex
 from headrace.engine.segments.windows cimport Record
 
@@ -51,6 +52,8 @@ cdef class Limits:
         cdef uint64_t added = store.size_of(subject_length, header_length, size - header_length)
         cdef Entry *entry = NULL
         cdef bint replaces = False
+        if self.max_msgs <= 0 and self.max_bytes <= 0 and not self.discard_new_per_subject:
+            return None            # most buckets: a value replaces another
         if self.max_msgs_per_subject > 0:
             entry = store.index.find(subject, subject_length)
             # At its limit a subject's first message makes room, unless new ones are discarded there, too.
@@ -62,29 +65,30 @@ cdef class Limits:
         if self.max_bytes > 0 and store.byte_count + added > <uint64_t> self.max_bytes:
             if not replaces:
                 return "max_bytes"
-            store.resolve_first(entry)
+            resolve_first(store, entry)
             if not store.read(store.probe, entry.first, &oldest) \
                     or store.size_of(oldest.subject_length, oldest.header_length, oldest.payload_length) < added:
                 return "max_bytes"
         return None
 
-    cdef int after_append(self, const Entry *entry, const char *subject, uint32_t length) except -1:
+    cdef int after_append(self, Entry *entry, const char *subject, uint32_t length) except -1:
         """Remove what a new message has made too many."""
         if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject \
                 or (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
-            self.behind = not self._make_room(subject, length)
+            self.behind = not self._make_room(entry, subject, length)
         return 0
 
     cdef bint catch_up(self) except -1:
         """Enforce the limits that could not be enforced before. Whether they are kept now."""
-        self.behind = not self._make_room(self.behind_subject, <uint32_t> len(self.behind_subject))
+        cdef uint32_t length = <uint32_t> len(self.behind_subject)
+        self.behind = not self._make_room(self.store.index.find(self.behind_subject, length), self.behind_subject, length)
         return not self.behind
 
-    cdef bint _make_room(self, const char *subject, uint32_t length) except -1:
-        """False: some of what is to be removed cannot be read at present."""
+    cdef bint _make_room(self, Entry *entry, const char *subject, uint32_t length) except -1:
+        """False: some of what is to be removed cannot be read at present. `entry`: of the subject, if it has messages."""
         try:
-            if self.max_msgs_per_subject > 0:
-                self._enforce_subject(subject, length)
+            if self.max_msgs_per_subject > 0 and entry != NULL:
+                self._enforce_subject(entry)
             if (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
                 self._enforce_totals(FEW if self.enforcing else UNLIMITED)
         except (OSError, MemoryError):
@@ -92,16 +96,13 @@ cdef class Limits:
             return False
         return True
 
-    cdef int _enforce_subject(self, const char *subject, uint32_t length) except -1:
+    cdef int _enforce_subject(self, Entry *entry) except -1:
+        """At least one message is left, so that the entry remains valid."""
         cdef Store store = self.store
-        cdef Entry *entry
         cdef uint64_t most = FEW if self.enforcing_subjects else UNLIMITED
-        while most:
+        while most and entry.count > <uint64_t> self.max_msgs_per_subject:
             most -= 1
-            entry = store.index.find(subject, length)
-            if entry == NULL or entry.count <= <uint64_t> self.max_msgs_per_subject:
-                return 0
-            store.resolve_first(entry)
+            resolve_first(store, entry)
             if entry.first == store.last_seq:
                 entry.count = 1    # what was removed with a damaged record had counted until now
                 return 0

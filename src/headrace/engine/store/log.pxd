@@ -5,13 +5,13 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.chores cimport Chores
 from headrace.engine.store.limits cimport Limits
+from headrace.engine.store.log_view cimport LogView
 from headrace.engine.store.pipeline cimport Pipeline
-from headrace.engine.store.store cimport Store
 from headrace.engine.store.writer cimport Writer
 
 @cython.final
-cdef class Log:
-    cdef Store store               # the messages. Sinks and cursors read from it: read(), seek(), search()
+cdef class Log(LogView):
+    # Sinks and cursors read from its store: read(), seek(), search().
     cdef Limits limits
     cdef Pipeline pipeline
     cdef Writer writer             # the pipeline's

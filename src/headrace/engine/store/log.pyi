@@ -3,6 +3,7 @@ from typing import Any, final
 
 from headrace.engine.basics.filters import Filter
 from headrace.engine.store.committer import Committer
+from headrace.engine.store.log_view import LogView
 from headrace.engine.store.readings import Stored
 from headrace.engine.store.store import Watcher
 
@@ -11,7 +12,7 @@ class Refused(Exception):
     def __init__(self, reason: str) -> None: ...
 
 @final
-class Log:
+class Log(LogView):
     failure: str | None
     refusal: str | None
     directory: str | None
@@ -67,29 +68,33 @@ class Log:
     def close(self) -> None: ...
     def abandon(self) -> None: ...
     def destroy(self) -> None: ...
-    first_seq: int
-    last_seq: int
     committed_seq: int
-    count: int
-    byte_count: int
-    last_time: int
-    @property
-    def first_time(self) -> int: ...
     @property
     def num_deleted(self) -> int: ...
     @property
     def num_subjects(self) -> int: ...
     @property
     def segment_files(self) -> int: ...
-    def get(self, seq: int) -> Stored | None: ...
     def has(self, seq: int) -> bool: ...
+    def previous(self, seq: int) -> int: ...
+    def following(self, seq: int) -> int: ...
     def next(self, seq: int, filter: Filter) -> Stored | None: ...  # noqa: A002
     def look_for(self, seq: int, filter: Filter, looks: int) -> tuple[Stored | None, int]: ...  # noqa: A002
     def last(self, filter_subject: bytes) -> int: ...
+    def look_for_last(self, filter: Filter, place: int, latest: int, looks: int) -> tuple[int, int]: ...  # noqa: A002
+    def places(self, filter: Filter) -> int: ...  # noqa: A002
+    def settle(self, subject: bytes, looks: int) -> bool: ...
     def subject_state(self, subject: bytes) -> tuple[int, int, int] | None: ...
     def subjects(self, filter: Filter) -> dict[bytes, tuple[int, int, int]]: ...  # noqa: A002
     def last_up_to(self, filter: Filter, up_to: int) -> dict[bytes, int]: ...  # noqa: A002
-    def first_up_to(self, found: dict[bytes, int], filter: Filter, up_to: int) -> int: ...  # noqa: A002
+    def first_up_to(
+        self,
+        found: dict[bytes, int],
+        filter: Filter,  # noqa: A002
+        up_to: int,
+        place: int,
+        looks: int,
+    ) -> tuple[int, int]: ...
     def note_last(
         self,
         found: dict[bytes, int],
@@ -98,13 +103,17 @@ class Log:
         up_to: int,
         looks: int,
     ) -> int: ...
-    def last_sequences(self, filter: Filter) -> list[int]: ...  # noqa: A002
+    def last_sequences(
+        self,
+        filter: Filter,  # noqa: A002
+        up_to: int,
+        place: int,
+        looks: int,
+    ) -> tuple[list[int], int]: ...
     def count_subjects(self, filter: Filter, start: int = 0, most: int = ...) -> dict[bytes, int]: ...  # noqa: A002
     @property
     def subject_places(self) -> int: ...
-    def seek_time(self, time: int) -> int: ...
     def count_from(self, seq: int, filter: Filter) -> int: ...  # noqa: A002
-    def deleted(self, seq: int = 0, most: int = ...) -> list[int]: ...
     def seq_from_end(self, messages: int) -> int: ...
     def add_watcher(self, watcher: Watcher) -> None: ...
     def begin_to_watch(self, watcher: Watcher) -> None: ...

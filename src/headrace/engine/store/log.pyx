@@ -7,17 +7,16 @@ parts, which the package's docstring (__init__.py) draws, together with who owns
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cimport headrace.engine.store.readings as readings
+cimport headrace.engine.store.removing as removing
+cimport headrace.engine.store.watching as watching
 from headrace.engine.basics.filters cimport Filter
 from headrace.engine.basics.system cimport monotonic
 from headrace.engine.store.committer cimport Committer
 from headrace.engine.store.erasing cimport Erasures
 from headrace.engine.segments.record cimport HEAD_SIZE, LARGEST_SEQ, SKIP
 from headrace.engine.store.recovery cimport delete_files, recover
-from headrace.engine.store.removing cimport end_of_aged, remove_all, remove_below, remove_matching, remove_message
-from headrace.engine.store.reports cimport Reports
-from headrace.engine.store.store cimport Watcher
+from headrace.engine.store.store cimport Store, Watcher
 from headrace.engine.store.subject_index cimport Entry
-from headrace.engine.segments.windows cimport Record
 
 import os
 
@@ -35,7 +34,7 @@ class Refused(Exception):
         self.reason = reason
 
 
-cdef class Log:
+cdef class Log(LogView):
     def __cinit__(self, str directory=None, *, Committer committer=None, uint64_t segment_bytes=SEGMENT_BYTES,
                   str compression="none"):
         """`directory` None: in memory, where `compression` ("none" or "s2") changes nothing."""
@@ -197,9 +196,9 @@ cdef class Log:
         self._check_writable()
         if not store.in_memory:
             self.writer.append_control(SKIP, next_seq, NULL, 0)
-        store.last_seq = next_seq - 1
         if store.count == 0:
-            store.first_seq = next_seq
+            removing.begin_with(store, next_seq)
+        store.last_seq = next_seq - 1
 
     # -- removing -------------------------------------------------------------------------------------------------------
 
@@ -208,14 +207,14 @@ cdef class Log:
         self._check_writable()
         if erase:
             self.chores.erasures.add(seq)
-        return remove_message(self.store, self.store.probe, seq)
+        return removing.remove_message(self.store, self.store.probe, seq)
 
     def remove_many(self, seqs):
         """Remove those that are there; returns how many."""
         cdef Py_ssize_t removed = 0
         self._check_writable()
         for seq in seqs:
-            removed += remove_message(self.store, self.store.probe, seq)
+            removed += removing.remove_message(self.store, self.store.probe, seq)
         return removed
 
     def remove_matching(self, uint64_t seq, uint64_t last, Filter filter not None, uint64_t most, uint64_t looks):
@@ -225,7 +224,7 @@ cdef class Log:
         """
         cdef uint64_t removed
         self._check_writable()
-        removed = remove_matching(self.store, &seq, last, filter, most, looks)
+        removed = removing.remove_matching(self.store, &seq, last, filter, most, looks)
         return removed, seq
 
     def compact(self, uint64_t first_seq, uint64_t most=UNLIMITED):
@@ -240,7 +239,7 @@ cdef class Log:
             if first_seq > self.store.last_seq + 1:
                 self.skip(first_seq)
             return before
-        remove_below(self.store, first_seq, most)
+        removing.remove_below(self.store, first_seq, most)
         return before - self.store.count
 
     def expire(self, int64_t oldest, uint64_t seq, uint64_t most):
@@ -248,7 +247,7 @@ cdef class Log:
 
         Reads no more than `most` from `seq` on. Returns where to continue with the next part; 0: it is done.
         """
-        cdef uint64_t end = end_of_aged(self.store, oldest, &seq, most)
+        cdef uint64_t end = removing.end_of_aged(self.store, oldest, &seq, most)
         if end > self.store.first_seq and self.store.count:
             self.compact(end)
         return seq
@@ -257,7 +256,7 @@ cdef class Log:
         """Remove everything; returns how many. last_seq stays."""
         cdef uint64_t before = self.store.count
         self._check_writable()
-        remove_all(self.store)
+        removing.remove_all(self.store)
         return before
 
     def when_erased(self, callback):
@@ -309,29 +308,8 @@ cdef class Log:
         return self.store.segment_bytes
 
     @property
-    def first_seq(self):
-        return self.store.first_seq
-
-    @property
-    def last_seq(self):
-        return self.store.last_seq
-
-    @property
     def committed_seq(self):
         return self.store.committed_seq
-
-    @property
-    def count(self):
-        return self.store.count
-
-    @property
-    def byte_count(self):
-        """The size of all messages, as in nats-server."""
-        return self.store.byte_count
-
-    @property
-    def last_time(self):
-        return self.store.last_time
 
     @property
     def failure(self):
@@ -372,11 +350,6 @@ cdef class Log:
         self.store.reports.on_warning = value
 
     @property
-    def first_time(self):
-        """The time of the first message; 0: there is none."""
-        return readings.first_time(self.store)
-
-    @property
     def num_deleted(self):
         """Sequences between the first and the last message that have none."""
         return self.store.last_seq - self.store.first_seq + 1 - self.store.count if self.store.count else 0
@@ -394,28 +367,30 @@ cdef class Log:
 
     def add_watcher(self, Watcher watcher not None):
         """Count for a reader how many messages it has ahead of it, from now on."""
-        readings.add_watcher(self.store, watcher)
+        watching.add_watcher(self.store, watcher)
 
     def begin_to_watch(self, Watcher watcher not None):
         """The same, but where records have to be read to count them this is left to count_ahead()."""
-        readings.begin_to_watch(self.store, watcher)
+        watching.begin_to_watch(self.store, watcher)
 
     def count_ahead(self, Watcher watcher not None, uint64_t looks):
         """Continue counting, reading at most `looks` records. Whether num_pending is complete."""
-        return readings.count_ahead(self.store, watcher, looks)
+        return watching.count_ahead(self.store, watcher, looks)
 
     def remove_watcher(self, Watcher watcher not None):
-        readings.remove_watcher(self.store, watcher)
+        watching.remove_watcher(self.store, watcher)
 
     # -- reading --------------------------------------------------------------------------------------------------------
-
-    def get(self, uint64_t seq):
-        """A message, committed or not; None if it is not there."""
-        return readings.get(self.store, seq)
 
     def has(self, uint64_t seq):
         """Whether there is such a message, committed or not; reads nothing."""
         return self.store.is_live(seq)
+
+    def previous(self, uint64_t seq):      # the last message up to a sequence, committed or not; 0: there is none
+        return self.store.previous_live(seq)
+
+    def following(self, uint64_t seq):     # the first from it on; last_seq + 1: there is none
+        return self.store.next_live(seq)
 
     def next(self, uint64_t seq, Filter filter not None):
         """The first committed message at or after a sequence that passes the filter."""
@@ -429,6 +404,18 @@ cdef class Log:
         """The last sequence of a subject, or of all that match a pattern; 0: none."""
         return readings.last(self.store, filter_subject)
 
+    def look_for_last(self, Filter filter not None, uint32_t place, uint64_t latest, uint64_t looks):
+        """A part of last(), with about `looks` reads: the latest sequence so far, and the place to continue at."""
+        return readings.look_for_last(self.store, filter, place, latest, looks)
+
+    def places(self, Filter filter not None):
+        """At which place all is done."""
+        return readings.places(self.store, filter)
+
+    def settle(self, bytes subject not None, uint64_t looks):
+        """Have the last message of a subject at hand, reading at most `looks` records. Whether it is."""
+        return readings.settle(self.store, subject, looks)
+
     def subject_state(self, bytes subject not None):
         """(count, first, last) of a literal subject; None: it has no message."""
         return readings.subject_state(self.store, subject)
@@ -441,20 +428,17 @@ cdef class Log:
         """Subject -> last sequence, none above `up_to`, of all subjects that pass and have one."""
         return readings.last_up_to(self.store, filter, up_to)
 
-    def first_up_to(self, dict found not None, Filter filter not None, uint64_t up_to):
-        """The easy part of last_up_to(): note what the index knows. Where note_last() has to begin for the rest.
-
-        `up_to` is at most last_seq, so that there is a sequence behind it.
-        """
-        return readings.first_up_to(self.store, found, filter, up_to)
+    def first_up_to(self, dict found not None, Filter filter not None, uint64_t up_to, uint32_t place, uint64_t looks):
+        """What the index knows for last_up_to(): where note_last() begins for the rest, the place to continue at."""
+        return readings.first_up_to(self.store, found, filter, up_to, place, looks)
 
     def note_last(self, dict found not None, Filter filter not None, uint64_t seq, uint64_t up_to, uint64_t looks):
         """Note those that pass from `seq` on, reading at most `looks` records. Where to continue; above `up_to`: done."""
         return readings.note_last(self.store, found, filter, seq, up_to, looks)
 
-    def last_sequences(self, Filter filter not None):
-        """The last sequences of all subjects that pass, in no order."""
-        return readings.last_sequences(self.store, filter)
+    def last_sequences(self, Filter filter not None, uint64_t up_to, uint32_t place, uint64_t looks):
+        """The last sequences of subjects that pass, none above `up_to`, in no order; and the place to continue at."""
+        return readings.last_sequences(self.store, filter, up_to, place, looks)
 
     def count_subjects(self, Filter filter not None, uint32_t start=0, uint32_t most=<uint32_t> -1):
         """Subject -> count of all that pass among `most` places of the index; reads nothing from disk."""
@@ -465,17 +449,9 @@ cdef class Log:
         """How many places the index has, of which some may be empty."""
         return self.store.index.used
 
-    def seek_time(self, int64_t time):
-        """The first sequence whose message is not older; last_seq + 1 if there is none."""
-        return readings.seek_time(self.store, time)
-
     def count_from(self, uint64_t seq, Filter filter not None):
         """Committed messages from a sequence on that pass the filter."""
-        return readings.count_from(self.store, seq, filter)
-
-    def deleted(self, uint64_t seq=0, uint64_t most=UNLIMITED):
-        """The sequences between the first and the last message that have none; those of `most` from `seq` on."""
-        return readings.deleted(self.store, seq, most)
+        return watching.count_from(self.store, seq, filter)
 
     def seq_from_end(self, uint64_t messages):
         """The sequence from which on there are `messages` messages; first_seq: there are fewer."""
@@ -483,14 +459,4 @@ cdef class Log:
 
     def check_reading(self):
         """Why messages cannot be read at present; None: they can. Asks the disk again if it failed before."""
-        cdef Record record
-        cdef Reports reports = self.store.reports
-        if reports.read_failure is not None and self.pipeline.opened:
-            if not self.store.is_live(reports.unread_seq):
-                reports.read_failure = None
-            else:
-                try:
-                    self.store.read(self.store.probe, reports.unread_seq, &record)
-                except (OSError, MemoryError):
-                    pass           # read_failure says so
-        return reports.read_failure
+        return readings.check_reading(self.store, self.pipeline.opened)

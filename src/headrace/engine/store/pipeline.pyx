@@ -14,6 +14,7 @@ from headrace.engine.store.chores cimport CONTINUE, SYNC_FAILED, compact_memory
 from headrace.engine.store.committer cimport COMMIT, ROLLBACK, STAGE_SYNC, SYNC
 from headrace.engine.store.erasing cimport Erasures
 from headrace.engine.store.reports cimport call_all
+from headrace.engine.store.watching cimport note_committed
 
 
 cdef class Pipeline(JobOwner):
@@ -44,7 +45,7 @@ cdef class Pipeline(JobOwner):
         if self.store.chores_due:
             compact_memory(self.store)
         if news:
-            self.store.note_committed(self.store.last_seq)
+            note_committed(self.store, self.store.last_seq)
         if self.writer.waiting:
             call_all(self.writer.take_callbacks(), None)
         if news and self.on_committed is not None:

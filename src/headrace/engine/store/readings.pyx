@@ -8,12 +8,15 @@ answered from memory. Where a pattern meets the middle of the log, records are r
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.segments.segment cimport Segment, next_place, seq_at
+from headrace.engine.store.reports cimport Reports
+from headrace.engine.store.resolving cimport resolve_first, resolve_last
 from headrace.engine.store.store cimport FOUND, NOTHING, TIRED
 from headrace.engine.store.subject_index cimport Entry
 from headrace.engine.segments.windows cimport Record
 
 cdef uint64_t UNLIMITED = <uint64_t> -1
 cdef uint32_t ALL = <uint32_t> -1    # places of the index
+cdef int FEW_NEWER = 16             # messages of a subject to step back over
 cdef uint64_t MOST_DAMAGED = 64     # messages to pass over for the time of the first one
 
 
@@ -55,72 +58,6 @@ cdef int64_t first_time(Store store) except? -1:
     return store.first_time_value
 
 
-# -- watchers ---------------------------------------------------------------------------------------------------------
-
-cdef int add_watcher(Store store, Watcher watcher) except -1:
-    if watcher.filter is None:
-        watcher.filter = Filter(())
-    try:
-        watcher.num_pending = count_from(store, watcher.next_seq, watcher.filter)
-    except OSError:
-        # It cannot be read at present. Too many for now: whoever comes to the end finds out.
-        watcher.num_pending = store.count_live(max(watcher.next_seq, store.first_seq), store.committed_seq)
-    watcher.uncounted = watcher.uncounted_end = 0
-    store.watchers.append(watcher)
-    return 0
-
-
-cdef int begin_to_watch(Store store, Watcher watcher) except -1:
-    if not must_read(store, watcher.next_seq, watcher.filter):
-        return add_watcher(store, watcher)
-    watcher.num_pending = 0
-    watcher.uncounted = watcher.next_seq
-    watcher.uncounted_end = store.committed_seq + 1
-    store.watchers.append(watcher)
-    return 0
-
-
-cdef bint count_ahead(Store store, Watcher watcher, uint64_t looks) except -1:
-    cdef Record record
-    cdef int outcome
-    while watcher.uncounted < watcher.uncounted_end:
-        outcome = store.search(store.reader, &watcher.uncounted, watcher.filter, &looks, &record)
-        if outcome == TIRED:
-            return False
-        if outcome == NOTHING or record.seq >= watcher.uncounted_end:
-            break
-        watcher.num_pending += 1
-        watcher.uncounted = record.seq + 1
-    watcher.uncounted = watcher.uncounted_end = 0
-    return True
-
-
-cdef bint must_read(Store store, uint64_t seq, Filter filter) except -1:
-    """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all.
-
-    With a pattern some subject nearly always has, and looking at all of them would take longer than to begin.
-    """
-    cdef Entry *entry
-    if filter is None or filter.everything or seq <= store.first_seq:
-        return False
-    if not filter.literal:
-        return True
-    for subject in filter.patterns:
-        entry = store.index.find(subject, <uint32_t> len(<bytes> subject))
-        if entry != NULL and entry.first < seq <= entry.last:
-            return True
-    return False
-
-
-cdef int remove_watcher(Store store, Watcher watcher) except -1:
-    cdef Py_ssize_t k
-    for k in range(len(store.watchers)):
-        if store.watchers[k] is watcher:
-            del store.watchers[k]
-            break
-    return 0
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 cdef Stored get(Store store, uint64_t seq):
@@ -141,59 +78,91 @@ cdef tuple look_for(Store store, uint64_t seq, Filter filter, uint64_t looks):
 
 cdef uint64_t last(Store store, bytes filter_subject) except? 0:
     cdef Filter filter = Filter((filter_subject,))
-    cdef Entry *entry
-    cdef uint32_t k
-    cdef uint64_t latest = 0
+    cdef uint64_t latest = 0, looks = UNLIMITED
     if filter.literal:
-        return last_of_subject(store, filter_subject, <uint32_t> len(filter_subject))
-    for k in range(store.index.used):
-        entry = &store.index.entries[k]
-        # `last` is an upper bound even where it is stale.
-        if entry.count and entry.last > latest and filter.accepts(entry.text, entry.length):
-            store.resolve_last(entry)
-            latest = max(latest, entry.last)
-    return latest
+        last_of_subject(store, filter_subject, <uint32_t> len(filter_subject), &looks, &latest)
+        return latest
+    return look_for_last(store, filter, 0, 0, UNLIMITED)[0]
 
 
-cdef uint64_t last_of_subject(Store store, const char *subject, uint32_t length) except? 0:
-    """The same for a subject without wildcards."""
+cdef bint last_of_subject(Store store, const char *subject, uint32_t length, uint64_t *looks, uint64_t *seq) except -1:
+    """The same for a subject without wildcards. False: it takes more than `looks` reads; the next call continues."""
     cdef Entry *entry = store.index.find(subject, length)
+    seq[0] = 0
     if entry == NULL:
-        return 0
-    store.resolve_last(entry)
-    return entry.last
+        return True
+    if not resolve_last(store, entry, looks):
+        return False
+    seq[0] = entry.last
+    return True
+
+
+cdef bint settle(Store store, bytes subject, uint64_t looks) except -1:
+    cdef uint64_t seq
+    return last_of_subject(store, subject, <uint32_t> len(subject), &looks, &seq)
+
+
+cdef tuple look_for_last(Store store, Filter filter, uint32_t place, uint64_t latest, uint64_t looks):
+    cdef Entry *entry
+    cdef uint32_t at = place
+    while next_match(store, filter, &place, &at, &looks, &entry):
+        # `last` is an upper bound even where it is stale.
+        if entry.last > latest:
+            if not resolve_last(store, entry, &looks):
+                return latest, at
+            latest = max(latest, entry.last)
+    return latest, place
 
 
 cdef tuple subject_state(Store store, bytes subject):
+    cdef uint64_t looks = UNLIMITED
     cdef Entry *entry = store.index.find(subject, <uint32_t> len(subject))
     if entry == NULL:
         return None
-    store.resolve_first(entry)
-    store.resolve_last(entry)
+    resolve_first(store, entry)
+    resolve_last(store, entry, &looks)
     return entry.count, entry.first, entry.last
 
 
-cdef Entry *next_match(Store store, Filter filter, uint32_t *k, uint32_t end) noexcept:
-    """The first subject that passes at the places of the index from `k` up to `end`, and `k` behind it; NULL: none."""
-    cdef Entry *entry
-    end = min(end, store.index.used)
-    while k[0] < end:
-        entry = &store.index.entries[k[0]]
-        k[0] += 1
-        if entry.count and filter.accepts(entry.text, entry.length):
-            return entry
-    return NULL
+# -- subjects ---------------------------------------------------------------------------------------------------------
+#
+# The subjects that pass are found at places: those of the patterns in a filter without wildcards, which are looked up,
+# otherwise those of the index. Each function takes a place to begin at and returns the one to continue at, which is
+# places() when all is done.
+
+cdef uint32_t places(Store store, Filter filter) noexcept:
+    return filter.count if filter.literal else store.index.used
+
+
+cdef bint next_match(Store store, Filter filter, uint32_t *place, uint32_t *at, uint64_t *looks, Entry **entry) noexcept:
+    """The first subject that passes from `place` on: `at` is its place, `place` the next. False: none, or it is tired."""
+    cdef uint32_t end = places(store, filter)
+    while place[0] < end and looks[0]:
+        at[0] = place[0]
+        place[0] += 1
+        looks[0] -= 1
+        if filter.literal:
+            entry[0] = store.index.find(filter.compiled[at[0]].text, filter.compiled[at[0]].length)
+            if entry[0] != NULL:
+                return True
+            continue
+        entry[0] = &store.index.entries[at[0]]
+        if entry[0].count and filter.accepts(entry[0].text, entry[0].length):
+            looks[0] -= min(looks[0], <uint64_t> filter.effort)
+            return True
+        looks[0] -= min(looks[0], <uint64_t> filter.effort)
+    return False
 
 
 cdef dict subjects(Store store, Filter filter):
     cdef dict found = {}
-    cdef uint32_t k = 0
-    cdef Entry *entry = next_match(store, filter, &k, ALL)
-    while entry != NULL:
-        store.resolve_first(entry)
-        store.resolve_last(entry)
+    cdef uint32_t place = 0, at = 0
+    cdef uint64_t looks = UNLIMITED
+    cdef Entry *entry
+    while next_match(store, filter, &place, &at, &looks, &entry):
+        resolve_first(store, entry)
+        resolve_last(store, entry, &looks)
         found[<bytes> entry.text[:entry.length]] = (entry.count, entry.first, entry.last)
-        entry = next_match(store, filter, &k, ALL)
     return found
 
 
@@ -201,24 +170,39 @@ cdef dict last_up_to(Store store, Filter filter, uint64_t up_to):
     cdef dict found = {}
     cdef uint64_t seq
     up_to = min(up_to, store.last_seq)
-    seq = first_up_to(store, found, filter, up_to)
+    seq = first_up_to(store, found, filter, up_to, 0, UNLIMITED)[0]
     while seq <= up_to:
         seq = note_last(store, found, filter, seq, up_to, UNLIMITED)
     return found
 
 
-cdef uint64_t first_up_to(Store store, dict found, Filter filter, uint64_t up_to) except? 0:
-    cdef uint64_t seq = up_to + 1
-    cdef uint32_t k = 0
-    cdef Entry *entry = next_match(store, filter, &k, ALL)
-    while entry != NULL:
-        store.resolve_last(entry)
-        if entry.last <= up_to:
-            found[<bytes> entry.text[:entry.length]] = entry.last
+cdef tuple first_up_to(Store store, dict found, Filter filter, uint64_t up_to, uint32_t place, uint64_t looks):
+    cdef uint64_t seq = up_to + 1, last
+    cdef uint32_t at = place
+    cdef Entry *entry
+    while next_match(store, filter, &place, &at, &looks, &entry):
+        if not resolve_last(store, entry, &looks):
+            return seq, at
+        last = step_back(store, entry, up_to)
+        if last:
+            found[<bytes> entry.text[:entry.length]] = last
         elif entry.first <= up_to:
             seq = min(seq, entry.first)    # which may be too low: a few more are read
-        entry = next_match(store, filter, &k, ALL)
-    return seq
+    return seq, place
+
+
+cdef uint64_t step_back(Store store, const Entry *entry, uint64_t up_to) except? 0:
+    """The last message of a subject that is not above a sequence, if there are few behind it; 0: it has to be searched."""
+    cdef Record record
+    cdef uint64_t at = entry.last
+    cdef int k
+    for k in range(FEW_NEWER):
+        if at <= up_to:
+            return at
+        if not store.read(store.probe, at, &record) or record.previous == 0 or not store.is_live(record.previous):
+            return 0
+        at = record.previous
+    return 0
 
 
 cdef uint64_t note_last(Store store, dict found, Filter filter, uint64_t seq, uint64_t up_to,
@@ -236,24 +220,27 @@ cdef uint64_t note_last(Store store, dict found, Filter filter, uint64_t seq, ui
     return up_to + 1
 
 
-cdef list last_sequences(Store store, Filter filter):
+cdef tuple last_sequences(Store store, Filter filter, uint64_t up_to, uint32_t place, uint64_t looks):
     cdef list found = []
-    cdef uint32_t k = 0
-    cdef Entry *entry = next_match(store, filter, &k, ALL)
-    while entry != NULL:
-        store.resolve_last(entry)
-        found.append(entry.last)
-        entry = next_match(store, filter, &k, ALL)
-    return found
+    cdef uint32_t at = place
+    cdef Entry *entry
+    while next_match(store, filter, &place, &at, &looks, &entry):
+        if not resolve_last(store, entry, &looks):
+            return found, at
+        if entry.last <= up_to:
+            found.append(entry.last)
+    return found, place
 
 
 cdef dict count_subjects(Store store, Filter filter, uint32_t start, uint32_t most):
     cdef dict found = {}
     cdef uint32_t end = <uint32_t> min(<uint64_t> start + most, <uint64_t> ALL)
-    cdef Entry *entry = next_match(store, filter, &start, end)
-    while entry != NULL:
-        found[<bytes> entry.text[:entry.length]] = entry.count
-        entry = next_match(store, filter, &start, end)
+    cdef Entry *entry
+    while start < min(end, store.index.used):
+        entry = &store.index.entries[start]
+        if entry.count and filter.accepts(entry.text, entry.length):
+            found[<bytes> entry.text[:entry.length]] = entry.count
+        start += 1
     return found
 
 
@@ -287,44 +274,6 @@ cdef uint64_t seek_time(Store store, int64_t time) except? 0:
     if found < segment.count:
         return seq_at(segment, found)
     return store.next_live(store.segments[k].base_seq if k < store.segment_count else store.last_seq + 1)
-
-
-cdef long long count_from(Store store, uint64_t seq, Filter filter) except -1:
-    cdef Entry *entry
-    cdef uint32_t k
-    cdef long long total = 0, reads = 0
-    if seq < store.first_seq:
-        seq = store.first_seq
-    if store.count == 0 or seq > store.committed_seq:
-        return 0
-    if filter.everything:
-        return store.count_live(seq, store.committed_seq)
-    # The index knows how many there are in all. Those before `seq`, or those behind it, have to be read and counted,
-    # whichever are fewer, and only where a subject lies on both sides.
-    if filter.literal:
-        for subject in set(filter.patterns):
-            entry = store.index.find(subject, <uint32_t> len(<bytes> subject))
-            if entry != NULL and entry.last >= seq:
-                total += entry.count
-                reads |= entry.first < seq
-    else:
-        for k in range(store.index.used):
-            entry = &store.index.entries[k]
-            if entry.count and entry.last >= seq and filter.accepts(entry.text, entry.length):
-                total += entry.count
-                reads |= entry.first < seq
-    if total == 0:
-        return 0
-    if not reads:
-        return total - store.count_matching(store.committed_seq + 1, store.last_seq, filter)
-    if seq - store.first_seq < store.committed_seq - seq:
-        for k in range(store.index.used):
-            entry = &store.index.entries[k]
-            if entry.count and entry.last < seq and filter.accepts(entry.text, entry.length):
-                total += entry.count
-        return total - store.count_matching(store.first_seq, seq - 1, filter) \
-            - store.count_matching(store.committed_seq + 1, store.last_seq, filter)
-    return store.count_matching(seq, store.committed_seq, filter)
 
 
 cdef list deleted(Store store, uint64_t seq, uint64_t most):
@@ -376,3 +325,17 @@ cdef uint64_t seq_from_end(Store store, uint64_t messages) noexcept:
             messages -= segment.offsets[place] != 0
         return seq_at(segment, place)
     return store.first_seq
+
+
+cdef str check_reading(Store store, bint opened):
+    cdef Record record
+    cdef Reports reports = store.reports
+    if reports.read_failure is not None and opened:
+        if not store.is_live(reports.unread_seq):
+            reports.read_failure = None
+        else:
+            try:
+                store.read(store.probe, reports.unread_seq, &record)
+            except (OSError, MemoryError):
+                pass               # read_failure says so
+    return reports.read_failure

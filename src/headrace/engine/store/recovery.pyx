@@ -7,14 +7,18 @@
    segment since its index was written, the index has both ready.
 
 Damage is reported, never hidden and never fatal: a torn tail of the last segment is cut off, unreadable places elsewhere
-are passed over, a file without a readable head is put aside under another name. Nothing that was readable is lost.
+are passed over, a file without a readable head is put aside under another name. Nothing that was readable is lost. What
+was not may be readable at the next start (the disk returned wrong bytes): its file stays, and the log still begins there.
+
+A store that is read_only (snapshot.pyx) is filled in the same way, but nothing in the directory changes: what would be
+removed, cut or renamed is passed over.
 """
 
 from libc.errno cimport errno
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy, memset
-from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
+from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
 from posix.unistd cimport close
 
 from headrace.engine.segments.contents cimport HAS_HEADERS, LENGTH_MASK, Contents, Summary, free_contents, scan
@@ -26,6 +30,7 @@ from headrace.engine.segments.segment cimport (
     SEGMENT_HEAD, Ranges, Segment, SegmentHead, add_message, add_range, clear_ranges, free_segment, new_segment,
     read_segment_head,
 )
+from headrace.engine.store.removing cimport first_kept
 from headrace.engine.store.subject_index cimport Entry, count_message
 
 import io
@@ -38,15 +43,15 @@ SEGMENT_NAME = re.compile(r"(\d{12,20})\.log")
 cdef list recover(Store store):
     """Fill an empty store from its directory. One line per damage; raises OSError if the directory cannot be read."""
     cdef list reports = []
-    cdef list numbers = []
+    cdef list numbers = list_numbers(store)
     cdef Contents *contents = NULL
     cdef uint32_t k, count
-    for name in os.listdir(store.directory):
-        if name.endswith(".tmp") and name[:12].isdigit():
-            os.unlink(os.path.join(store.directory, name))
-        elif (match := SEGMENT_NAME.fullmatch(name)) is not None:
-            numbers.append(int(match[1]))
-    numbers.sort()
+    while store.read_only and numbers != (again := list_numbers(store)):
+        numbers = again            # a file that is replaced while its directory is listed may be missing (btrfs, tmpfs)
+    # A server may be at work in a directory that is only read. It drops the removal of a message after the message
+    # itself, which is in an older segment: whoever reads the newest first never sees the message without its removal.
+    if store.read_only:
+        numbers.reverse()
     count = <uint32_t> len(numbers)
     contents = <Contents *> malloc((count + 1) * sizeof(Contents))
     if contents == NULL:
@@ -58,6 +63,8 @@ cdef list recover(Store store):
             store.next_number = max(store.next_number, <uint64_t> number + 1)
             if open_segment(store, number, number == latest, &contents[k], reports):
                 k += 1
+        if store.read_only:
+            turn_around(store, contents)
         replay(store, contents)
     finally:
         while k:
@@ -65,6 +72,28 @@ cdef list recover(Store store):
             free_contents(&contents[k])
         free(contents)
     return reports
+
+
+cdef list list_numbers(Store store):
+    """Those of the segments, in order. What is left over from a rewrite or an index is removed."""
+    cdef list numbers = []
+    for name in os.listdir(store.directory):
+        if name.endswith(".tmp") and name[:12].isdigit():
+            if not store.read_only:
+                os.unlink(os.path.join(store.directory, name))
+        elif (match := SEGMENT_NAME.fullmatch(name)) is not None:
+            numbers.append(int(match[1]))
+    numbers.sort()
+    return numbers
+
+
+cdef void turn_around(Store store, Contents *contents) noexcept:
+    """The newest came first: put them in order."""
+    cdef uint32_t k, other
+    for k in range(store.segment_count // 2):
+        other = store.segment_count - 1 - k
+        store.segments[k], store.segments[other] = store.segments[other], store.segments[k]
+        contents[k], contents[other] = contents[other], contents[k]
 
 
 cdef bint open_segment(Store store, uint64_t number, bint latest, Contents *contents, list reports) except -1:
@@ -77,16 +106,17 @@ cdef bint open_segment(Store store, uint64_t number, bint latest, Contents *cont
         raise MemoryError
     memset(contents, 0, sizeof(Contents))
     try:
-        if not open_file(segment, path, &head, reports):
+        if not open_file(store, segment, path, &head, reports):
             return False
         latest = latest and segment.packing == NULL    # nothing can be appended to a compressed one
         segment.sealed = not latest
         segment.limit = store.segment_bytes
         find_contents(store, segment, path, &head, contents)
-        segment.damaged = contents.damages != 0 or contents.torn and not latest
-        report_damage(segment, path, contents, reports)
+        # What it held is not known, so chores leave it alone: see is_incomplete().
+        segment.damaged = segment.given_up = contents.damages != 0 or contents.torn and not latest
+        report_damage(store, segment, path, contents, reports)
         if latest:
-            truncate_tail(segment, path)
+            truncate_tail(store, segment, path)
         else:
             close(segment.fd)
             segment.fd = -1
@@ -107,13 +137,13 @@ cdef str segment_name(Store store, uint64_t number):
     return os.fsdecode(<bytes> path)
 
 
-cdef bint open_file(Segment *segment, str path, SegmentHead *head, list reports) except -1:
+cdef bint open_file(Store store, Segment *segment, str path, SegmentHead *head, list reports) except -1:
     """Open a file and read its head, and its table of blocks if it is compressed. False: it is not a segment any more."""
     cdef char text[SEGMENT_HEAD]
     cdef bytes name = os.fsencode(path)
     cdef size_t got = 0
     cdef int error
-    segment.fd = open(name, O_RDWR | O_CLOEXEC)
+    segment.fd = open(name, (O_RDONLY if store.read_only else O_RDWR) | O_CLOEXEC)
     if segment.fd < 0:
         raise OSError(errno, f"cannot open {path}: {os.strerror(errno)}")
     error = file_size(segment.fd, &segment.allocated)
@@ -122,7 +152,7 @@ cdef bint open_file(Segment *segment, str path, SegmentHead *head, list reports)
     if error:
         raise OSError(error, f"cannot read {path}: {os.strerror(error)}")
     if got < SEGMENT_HEAD or not read_segment_head(text, head) or head.number != segment.number:
-        set_aside(path, reports)
+        set_aside(store, path, reports)
         return False
     segment.base_seq = head.base_seq
     segment.salt = head.salt
@@ -132,9 +162,7 @@ cdef bint open_file(Segment *segment, str path, SegmentHead *head, list reports)
     if error:
         raise OSError(error, f"cannot read {path}: {os.strerror(error)}")
     if segment.packing == NULL:
-        os.replace(path, path + ".damaged")
-        reports.append(f"{path}: its table of blocks is damaged in both copies; "
-                       "the file was renamed to end in .damaged")
+        put_aside(store, path, "its table of blocks is damaged in both copies", reports)
         return False
     segment.allocated = segment.packing.plain_size
     return True
@@ -157,22 +185,22 @@ cdef int find_contents(Store store, Segment *segment, str path, const SegmentHea
     return 0
 
 
-cdef int report_damage(const Segment *segment, str path, const Contents *contents, list reports) except -1:
+cdef int report_damage(Store store, const Segment *segment, str path, const Contents *contents, list reports) except -1:
     if contents.damages:
         reports.append(f"{path}: {contents.damaged_bytes} bytes at {contents.damages} places are "
                        f"damaged, the first at byte {contents.damaged_at}: what they held is lost, the rest is kept")
     if contents.torn and segment.sealed:
         reports.append(f"{path}: the last {segment.allocated - contents.end} bytes are damaged: "
                        "what they held is lost, the rest is kept")
-    elif contents.torn:
+    elif contents.torn and not store.read_only:
         reports.append(f"{path}: cut back to byte {contents.end}: the last write was torn")
     return 0
 
 
-cdef int truncate_tail(Segment *segment, str path) except -1:
+cdef int truncate_tail(Store store, Segment *segment, str path) except -1:
     """What is behind the last good record must not come back between later ones."""
     cdef int error
-    if segment.size == segment.allocated:
+    if segment.size == segment.allocated or store.read_only:
         return 0
     error = truncate_file(segment.fd, segment.size)
     if not error:
@@ -183,13 +211,21 @@ cdef int truncate_tail(Segment *segment, str path) except -1:
     return 0
 
 
-cdef int set_aside(str path, list reports) except -1:
+cdef int set_aside(Store store, str path, list reports) except -1:
     """Rename a file whose head is unreadable; one that was never written is removed."""
-    if is_blank(path):
+    if not is_blank(path):
+        put_aside(store, path, "its head is damaged in both copies", reports)
+    elif not store.read_only:
         os.unlink(path)
+    return 0
+
+
+cdef int put_aside(Store store, str path, str reason, list reports) except -1:
+    if store.read_only:
+        reports.append(f"{path}: {reason}")
         return 0
     os.replace(path, path + ".damaged")
-    reports.append(f"{path}: its head is damaged in both copies; the file was renamed to end in .damaged")
+    reports.append(f"{path}: {reason}; the file was renamed to end in .damaged")
     return 0
 
 
@@ -246,9 +282,11 @@ cdef int replay(Store store, Contents *contents) except -1:
             contents[k].removals.count = contents[k].removals.capacity = 0
     finally:
         clear_ranges(&removed)
-    if store.count == 0 and store.last_seq + first_seq > 0:
+    if store.count == 0 and (store.last_seq or first_seq):
         store.first_seq = max(first_seq, store.last_seq + 1)
         store.last_seq = store.first_seq - 1
+    # What is unreadable at the beginning was not removed: the next commit must not say so.
+    store.first_seq = min(store.first_seq, first_kept(store, max(first_seq, 1)))
     store.committed_seq = store.last_seq
     store.logged_first = first_seq
     store.chores_due = True
@@ -282,6 +320,8 @@ cdef bint load_contents(Store store, Segment *segment, Contents *contents, uint6
     cdef bint good
     if contents.next_seq <= first_seq or contents.count == 0:
         return True                # all dead: the FIRST record says so, nobody asks for their places
+    if contents.next_seq <= store.wanted_first or contents.base_seq > store.wanted_last:
+        return True
     if contents.indexed:
         with nogil:
             good = load_places(path, segment.number, contents, not whole)

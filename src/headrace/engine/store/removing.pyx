@@ -12,6 +12,10 @@ what is below a sequence costs as many reads as there are messages on the smalle
 
 If a record cannot be read (OSError), it ends there, and may be called again: what was removed until then is removed and
 accounted for, and nothing else has changed. A damaged record can be removed: see remove_damaged().
+
+A segment that was found damaged when the log was opened may hold messages that nobody knows: records that are not read as
+such today. They are kept for the day when they can be read. So first_seq, below which everything is removed for good, does
+not pass them by itself when the last message before them goes: it has to be asked for, by a purge, a limit or an age.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -21,9 +25,47 @@ from headrace.engine.segments.record cimport HEAD_SIZE, accounted_size
 from headrace.engine.segments.segment cimport (
     Segment, add_range, clear_ranges, make_room_for_range, next_place, seq_at,
 )
+from headrace.engine.basics.audiences cimport Audience
 from headrace.engine.store.store cimport FOUND, TIRED, Watcher
 from headrace.engine.store.subject_index cimport Entry, SubjectIndex, count_message
 from headrace.engine.segments.windows cimport Record, record_length
+
+
+# -- what nobody knows --------------------------------------------------------------------------------------------------
+
+cdef bint is_incomplete(const Segment *segment) noexcept:
+    """Whether it may hold messages that have no place in memory (recovery sets both)."""
+    return segment.damaged and segment.given_up
+
+
+cdef bint is_kept(Store store, uint32_t k) noexcept:
+    """Whether a dead segment must stay: a chore on it failed, or it may hold messages that nobody has removed."""
+    cdef uint64_t end = store.last_seq + 1
+    if k + 1 < store.segment_count:
+        end = store.segments[k + 1].base_seq
+    if is_incomplete(store.segments[k]):
+        return end > store.logged_first
+    return store.segments[k].given_up
+
+
+cdef uint64_t first_kept(Store store, uint64_t seq) noexcept:
+    """The first sequence from `seq` on that is a message or may be one again; last_seq + 1 if there is none."""
+    cdef uint64_t live = store.next_live(seq)
+    cdef uint32_t k
+    if store.segment_count == 0:
+        return live
+    for k in range(store.segment_of(seq), store.segment_count):
+        if store.segments[k].base_seq >= live:
+            break
+        if is_incomplete(store.segments[k]):
+            return min(live, max(seq, store.segments[k].base_seq))
+    return live
+
+
+cdef void begin_with(Store store, uint64_t seq) noexcept:
+    """An empty log gets its next sequence, and begins there unless older ones may be read some day."""
+    cdef uint64_t kept = first_kept(store, store.first_seq)
+    store.first_seq = seq if kept > store.last_seq else kept
 
 
 # -- one ----------------------------------------------------------------------------------------------------------------
@@ -49,7 +91,6 @@ cdef bint remove_message(Store store, Window window, uint64_t seq) except -1:
 
 
 cdef int remove_record(Store store, Segment *segment, uint32_t place, Record *record) except -1:
-    cdef Watcher watcher
     segment.offsets[place] = 0
     segment.live -= 1
     segment.live_bytes -= record_length(record)
@@ -58,10 +99,20 @@ cdef int remove_record(Store store, Segment *segment, uint32_t place, Record *re
     if segment != store.active and (segment.live == 0 or 2 * segment.live_bytes < segment.size):
         store.chores_due = True
     if record.seq <= store.committed_seq:
-        for watcher in store.watchers:
-            watcher.num_pending -= watcher.is_pending(record.seq, record.subject, record.subject_length)
+        if store.audiences.unfiltered is not None:
+            count_removed(store.audiences.unfiltered, record)
+        if store.audiences.by_patterns:
+            for audience in store.audiences.matching(record.subject, record.subject_length):
+                count_removed(audience, record)
     remove_from_subject(store, record)
     note_removal(store, record.seq)
+    return 0
+
+
+cdef int count_removed(Audience audience, const Record *record) except -1:
+    cdef Watcher watcher
+    for watcher in audience.watchers:
+        watcher.num_pending -= watcher.is_pending(record.seq, record.subject, record.subject_length)
     return 0
 
 
@@ -119,7 +170,7 @@ cdef Entry *owner_of(Store store, uint64_t seq, const char *subject, uint32_t le
 cdef void note_removal(Store store, uint64_t seq) noexcept:
     """Remember what the next commit has to write about a removed message."""
     if seq == store.first_seq:
-        store.first_seq = store.next_live(seq + 1)
+        store.first_seq = first_kept(store, seq + 1)
     elif not store.in_memory:
         add_range(&store.groups.removed, seq, seq)
 
@@ -140,7 +191,8 @@ cdef int remove_from_subject(Store store, Record *record) except -1:
             entry.last = record.previous
             entry.last_stale = False
         else:
-            entry.last = record.seq - 1
+            # If the predecessor is gone, too, the last one is before that.
+            entry.last = record.previous - 1 if record.previous > entry.first else record.seq - 1
             entry.last_stale = True
     if entry.count == 1:
         if not entry.last_stale:
@@ -155,8 +207,8 @@ cdef int remove_from_subject(Store store, Record *record) except -1:
 cdef int remove_first(Store store) except -1:
     if remove_message(store, store.head_window, store.first_seq):
         return 0
-    # Only if files contradict each other (two segments for the same sequences) is there no message at first_seq.
-    # It still has to move, or whoever removes until there is room would never end.
+    # There is no message at first_seq if one may be read there some day, or if files contradict each other (two segments
+    # for the same sequences). It still has to move, or whoever removes until there is room would never end.
     store.first_seq = store.next_live(store.first_seq + 1)
     if store.first_seq > store.last_seq:
         store.count = store.byte_count = 0
@@ -191,14 +243,20 @@ cdef uint64_t remove_matching(Store store, uint64_t *seq, uint64_t last, Filter 
 cdef int remove_below(Store store, uint64_t first_seq, uint64_t most) except -1:
     """Remove messages below a sequence (which is not above last_seq), about as many as `most` takes time to read."""
     cdef uint64_t left
-    if store.first_seq >= first_seq or store.count == 0:
+    if store.first_seq >= first_seq:
+        return 0
+    if store.count == 0:
+        store.first_seq = first_seq        # below it are only those that cannot be read
         return 0
     left = store.count_live(first_seq, store.last_seq)
     if left < most and left < store.count - left and recount_from(store, first_seq):
         return 0
     while store.first_seq < first_seq and store.count and most:
-        remove_first(store)
+        if not remove_message(store, store.head_window, store.first_seq):
+            store.first_seq = min(first_seq, store.next_live(store.first_seq + 1))
         most -= 1
+    if store.count == 0:
+        store.first_seq = max(store.first_seq, first_seq)
     return 0
 
 
@@ -211,10 +269,11 @@ cdef bint recount_from(Store store, uint64_t first_seq) except -1:
     cdef Record record
     cdef Entry *entry
     cdef SubjectIndex index = SubjectIndex()
-    cdef list pending = [0] * len(store.watchers)
     cdef list live_bytes = [0] * store.segment_count
     cdef uint32_t k
     cdef uint64_t byte_count = 0, seq = store.next_live(first_seq)
+    for watcher in store.watchers:
+        watcher.recounted = 0
     while seq <= store.last_seq:
         if not store.read(store.reader, seq, &record):
             return False
@@ -223,18 +282,26 @@ cdef bint recount_from(Store store, uint64_t first_seq) except -1:
         byte_count += store.size_of(record.subject_length, record.header_length, record.payload_length)
         live_bytes[store.segment_of(seq)] += record_length(&record)
         if seq <= store.committed_seq:
-            for k, watcher in enumerate(store.watchers):
-                pending[k] += seq >= watcher.next_seq and watcher.filter.accepts(record.subject, record.subject_length)
+            if store.audiences.unfiltered is not None:
+                count_again(store.audiences.unfiltered, seq)
+            for audience in store.audiences.matching(record.subject, record.subject_length):
+                count_again(audience, seq)
         seq = store.next_live(seq + 1)
     drop_below(store, first_seq, live_bytes)
     store.index = index
     store.byte_count = byte_count
-    for k, watcher in enumerate(store.watchers):
-        watcher.num_pending = pending[k]
-        watcher.uncounted = watcher.uncounted_end = 0
+    for watcher in store.watchers:
+        watcher.set_counted(watcher.recounted)
     store.chores_due = True
-    store.first_seq = store.next_live(first_seq)
+    store.first_seq = first_kept(store, first_seq)
     return True
+
+
+cdef int count_again(Audience audience, uint64_t seq) except -1:
+    cdef Watcher watcher
+    for watcher in audience.watchers:
+        watcher.recounted += seq >= watcher.next_seq
+    return 0
 
 
 cdef int drop_below(Store store, uint64_t first_seq, list live_bytes) except -1:
@@ -295,7 +362,6 @@ cdef int remove_all(Store store) except -1:
     store.first_seq = store.last_seq + 1
     clear_ranges(&store.groups.removed)
     for watcher in store.watchers:
-        watcher.num_pending = 0
-        watcher.uncounted = watcher.uncounted_end = 0
+        watcher.set_counted(0)
     store.chores_due = True
     return 0

@@ -100,7 +100,7 @@ cdef int recount(Store store, Store replacement) except -1:
                 if watcher.filter.everything or known:
                     watcher.num_pending += watcher.is_pending(seq, record.subject, record.subject_length)
                 else:
-                    watcher.num_pending += seq >= watcher.next_seq     # perhaps: whoever comes to the end finds out
+                    watcher.num_pending += seq >= watcher.next_seq     # perhaps: corrected at the end
     return 0
 
 

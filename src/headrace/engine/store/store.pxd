@@ -4,6 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.basics.filters cimport Filter
+from headrace.engine.basics.audiences cimport Audiences
 from headrace.engine.store.groups cimport Groups
 from headrace.engine.store.reports cimport Reports
 from headrace.engine.segments.segment cimport Packing, Segment
@@ -19,10 +20,15 @@ cdef class Watcher:
     # What a consumer's cursor inherits: the log keeps num_pending exact at every commit and removal.
     cdef public uint64_t next_seq
     cdef public long long num_pending
-    cdef public Filter filter
+    cdef public Filter filter      # may change only while it is not one of a log's watchers
     cdef uint64_t uncounted        # from here up to before uncounted_end, messages are not in num_pending so far;
     cdef uint64_t uncounted_end    # count_ahead() is still to read them
+    cdef SubjectIndex walked_index # None: no walk is under way. Subjects at its places from `walked` on are not in
+    cdef uint32_t walked           # num_pending so far; count_ahead() is still to come to them
+    cdef long long recounted       # what num_pending is to be, while it is being counted again
 
+    cdef bint is_counting(self) noexcept
+    cdef void set_counted(self, long long num_pending) noexcept
     cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept
 
 @cython.final
@@ -30,6 +36,8 @@ cdef class Store:
     cdef str directory             # None: in memory
     cdef bytes path                # the directory, for C
     cdef bint in_memory
+    cdef bint read_only            # somebody else's directory: nothing in it may change
+    cdef uint64_t wanted_first, wanted_last    # a reader's: segments without any of these are not loaded
     cdef Groups groups             # what is not in the files so far
     cdef Reports reports
     cdef uint64_t first_seq, last_seq, committed_seq
@@ -51,6 +59,7 @@ cdef class Store:
     cdef uint64_t reloads          # how often its state was replaced: closed, or rolled back
     cdef bint chores_due             # something became dead since the chores last looked
     cdef list watchers
+    cdef Audiences audiences       # the same, by what they ask for
     cdef Window head_window        # of removals at the head
     cdef Window probe              # of single records here and there
     cdef Window reader             # of next() and of scans
@@ -70,21 +79,20 @@ cdef class Store:
     cdef Segment *locate(self, uint64_t seq, uint32_t *place) noexcept
     cdef bint is_live(self, uint64_t seq) noexcept
     cdef uint64_t next_live(self, uint64_t seq) noexcept
+    cdef uint64_t previous_live(self, uint64_t seq) noexcept
     cdef long long count_live(self, uint64_t first, uint64_t last) noexcept
     cdef long long count_matching(self, uint64_t first, uint64_t last, Filter filter) except -1
-    cdef int note_committed(self, uint64_t last) except -1
+    cdef long long count_at_places(self, uint64_t first, uint64_t last, Filter filter, uint32_t start,
+                                   uint32_t end) except -1
     cdef uint64_t size_of(self, uint32_t subject_length, uint32_t header_length, uint64_t payload_length) noexcept
 
     cdef bint read(self, Window window, uint64_t seq, Record *record) except -1
     cdef bint seek(self, Window window, uint64_t seq, Filter filter, Record *record) except -1
     cdef int search(self, Window window, uint64_t *seq, Filter filter, uint64_t *looks, Record *record) except -1
+    cdef uint64_t _nearest(self, uint64_t seq, Filter filter) noexcept
     cdef bint load(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
     cdef bint load_file(self, Window window, Segment *segment, uint32_t place, Record *record) except -1
 
     cdef int open_file(self, Segment *segment) except -1
     cdef void close_idle_files(self) noexcept
     cdef void change_packing(self, Segment *segment, Packing *packing) noexcept
-
-    cdef int resolve_first(self, Entry *entry) except -1
-    cdef int resolve_last(self, Entry *entry) except -1
-    cdef bint find_first(self, Entry *entry, uint64_t limit, uint64_t *steps) except -1

@@ -15,21 +15,17 @@ Errors and damage. If a file cannot be opened or read, the caller gets the OSErr
 question may be asked again. Only a wrong checksum is damage. A damaged message is reported once and passed over by all who
 read, but it is still there: it counts, it is never recorded as removed, its segment is neither rewritten nor compressed. It
 goes when it is deleted, purged, or beyond a limit, like any other.
-
-Finding the new first message of a subject. Every record names its predecessor on the same subject, so from the last one
-there is a chain backwards; it takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
-from the old first one is sequential and may be short. So: scan forward a little, then try the chain if it is not long,
-and if it is broken (somebody removed a message in the middle of it), continue the scan.
 """
 
 from libc.errno cimport EMFILE, ENFILE, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memmove
-from posix.fcntl cimport O_CLOEXEC, O_RDWR, open
+from libc.string cimport memmove
+from posix.fcntl cimport O_CLOEXEC, O_RDONLY, O_RDWR, open
 from posix.unistd cimport close
 
 from headrace.engine.segments.files cimport PATH_SIZE, segment_path
+from headrace.engine.segments.packing cimport read_form
 from headrace.engine.segments.record cimport HEAD_SIZE, RecordHead, accounted_size
 from headrace.engine.segments.segment cimport (
     ABSENT, end_seq, free_packing, free_segment, new_segment, next_place, place_of, seq_at,
@@ -39,15 +35,32 @@ from headrace.engine.segments.windows cimport view
 import os
 
 cdef uint32_t MOST_OPEN_FILES = 64  # of sealed segments, per log
-cdef uint64_t SCAN_STEPS = 8        # records to scan before the chain is tried
-cdef uint64_t LONGEST_CHAIN = 1024
+cdef uint32_t FEW_PATTERNS = 8      # of a filter: they are looked up before anything is read
+cdef uint64_t HINT_READS = 32       # records that are read first with more patterns
+cdef uint32_t FINDS_PER_READ = 16   # subjects that are looked up in the time to read a record
+cdef uint32_t ALL = <uint32_t> -1   # places of the index
 
 
 cdef class Watcher:
     cdef bint is_pending(self, uint64_t seq, const char *subject, uint32_t length) noexcept:
         """Whether a committed message is one of those in num_pending."""
-        return seq >= self.next_seq and not self.uncounted <= seq < self.uncounted_end \
-            and self.filter.accepts(subject, length)
+        cdef Entry *entry
+        if seq < self.next_seq or self.uncounted <= seq < self.uncounted_end \
+                or not self.filter.accepts(subject, length):
+            return False
+        if self.walked_index is None:
+            return True
+        entry = self.walked_index.find(subject, length)
+        return entry != NULL and self.walked_index.place_of(entry) < self.walked
+
+    cdef bint is_counting(self) noexcept:
+        """Whether num_pending is not complete so far."""
+        return self.uncounted < self.uncounted_end or self.walked_index is not None
+
+    cdef void set_counted(self, long long num_pending) noexcept:
+        self.num_pending = num_pending
+        self.uncounted = self.uncounted_end = 0
+        self.walked_index = None
 
 
 cdef class Store:
@@ -63,11 +76,13 @@ cdef class Store:
         self.reports = Reports()
         self.index = SubjectIndex()
         self.watchers = []
+        self.audiences = Audiences()
         self.head_window = Window(65536)
-        self.probe = Window(1024)
+        self.probe = Window(1024, 16384)
         self.reader = Window(65536)
         self.next_number = 1
         self.syncing_fd = -1
+        self.wanted_last = <uint64_t> -1
 
     def __dealloc__(self):
         cdef uint32_t k
@@ -110,6 +125,11 @@ cdef class Store:
         self.first_time_seq = 0
         self.chores_due = True
         self.reloads += 1
+        for watcher in self.watchers:
+            if (<Watcher> watcher).walked_index is not None:    # the places are others now: from the beginning
+                (<Watcher> watcher).walked_index = self.index
+                (<Watcher> watcher).walked = 0
+                (<Watcher> watcher).num_pending = 0
         return 0
 
     cdef void _release(self) noexcept:
@@ -209,6 +229,26 @@ cdef class Store:
                 place += 1
         return self.last_seq + 1
 
+    cdef uint64_t previous_live(self, uint64_t seq) noexcept:
+        """The last message at or before a sequence; 0 if there is none."""
+        cdef uint32_t k
+        cdef uint64_t place
+        cdef Segment *segment
+        if self.count == 0 or self.segment_count == 0:
+            return 0
+        k = self.segment_of(seq) + 1
+        while k:
+            k -= 1
+            segment = self.segments[k]
+            if segment.live == 0 or segment.base_seq > seq:
+                continue
+            place = segment.count if seq >= end_seq(segment) else next_place(segment, seq + 1)
+            while place:
+                place -= 1
+                if segment.offsets[place]:
+                    return seq_at(segment, place)
+        return 0
+
     cdef long long count_live(self, uint64_t first, uint64_t last) noexcept:
         cdef uint32_t k
         cdef uint64_t place
@@ -233,7 +273,13 @@ cdef class Store:
 
     cdef long long count_matching(self, uint64_t first, uint64_t last, Filter filter) except -1:
         """Read them all and count."""
+        return self.count_at_places(first, last, filter, 0, ALL)
+
+    cdef long long count_at_places(self, uint64_t first, uint64_t last, Filter filter, uint32_t start,
+                                   uint32_t end) except -1:
+        """The same for subjects at the places of the index from `start` up to `end`."""
         cdef Record record
+        cdef Entry *entry
         cdef uint32_t k
         cdef uint64_t place
         cdef long long matching = 0
@@ -245,8 +291,10 @@ cdef class Store:
             segment = self.segments[k]
             place = next_place(segment, first)
             while place < segment.count and seq_at(segment, place) <= last:
-                if segment.offsets[place] and self.load(self.reader, segment, <uint32_t> place, &record):
-                    matching += filter.accepts(record.subject, record.subject_length)
+                if segment.offsets[place] and self.load(self.reader, segment, <uint32_t> place, &record) \
+                        and filter.accepts(record.subject, record.subject_length):
+                    entry = NULL if end == ALL else self.index.find(record.subject, record.subject_length)
+                    matching += entry == NULL or start <= self.index.place_of(entry) < end
                 place += 1
             if place < segment.count:
                 break
@@ -258,25 +306,6 @@ cdef class Store:
         if self.in_memory:
             return 16 + <uint64_t> subject_length + header_length + payload_length
         return accounted_size(HEAD_SIZE + <uint64_t> subject_length + header_length + payload_length, header_length != 0)
-
-    cdef int note_committed(self, uint64_t last) except -1:
-        """The messages up to `last` are committed now: watchers count them."""
-        cdef uint64_t first = self.committed_seq + 1
-        cdef long long live = -1
-        cdef Watcher watcher
-        for watcher in self.watchers:
-            if watcher.next_seq > last:
-                continue
-            if not watcher.filter.everything:
-                watcher.num_pending += self.count_matching(max(first, watcher.next_seq), last, watcher.filter)
-            elif watcher.next_seq > first:
-                watcher.num_pending += self.count_live(watcher.next_seq, last)
-            else:
-                if live < 0:
-                    live = self.count_live(first, last)
-                watcher.num_pending += live
-        self.committed_seq = last
-        return 0
 
     # -- reading --------------------------------------------------------------------------------------------------------
 
@@ -332,30 +361,29 @@ cdef class Store:
 
         FOUND: `seq` is the message's. TIRED: there is none before `seq`, where to continue.
         """
-        cdef uint32_t k, p
-        cdef uint64_t place, at, nearest = 0
+        cdef uint32_t k
+        cdef uint64_t place, at, unread = <uint64_t> -1
         cdef Segment *segment
-        cdef Entry *entry
         if seq[0] < self.first_seq:
             seq[0] = self.first_seq
         if self.count == 0 or seq[0] > self.committed_seq:
             return NOTHING
         if filter.literal:
-            # The index knows where to begin, or that there is no need to.
-            for p in range(filter.count):
-                entry = self.index.find(filter.compiled[p].text, filter.compiled[p].length)
-                if entry != NULL and entry.last >= seq[0]:
-                    at = entry.first if entry.first > seq[0] else seq[0]
-                    if nearest == 0 or at < nearest:
-                        nearest = at
-            if nearest == 0:
-                return NOTHING
-            seq[0] = nearest
+            # The index knows where to begin, or that there is no need to. With many patterns it is asked if the next few
+            # records are none of them.
+            unread = HINT_READS if filter.count > FEW_PATTERNS else 0
         k = self.segment_of(seq[0])
         while k < self.segment_count:
+            if unread == 0:
+                unread = <uint64_t> -1
+                looks[0] -= min(looks[0], <uint64_t> (filter.count // FINDS_PER_READ))
+                seq[0] = self._nearest(seq[0], filter)
+                if seq[0] == 0:
+                    return NOTHING
+                k = self.segment_of(seq[0])
             segment = self.segments[k]
             place = next_place(segment, seq[0]) if segment.live else segment.count
-            while place < segment.count:
+            while place < segment.count and unread:
                 if segment.offsets[place]:
                     at = seq_at(segment, place)
                     if at > self.committed_seq:
@@ -364,28 +392,51 @@ cdef class Store:
                         seq[0] = at
                         return TIRED
                     looks[0] -= 1
+                    unread -= 1
                     if self.load(window, segment, <uint32_t> place, record) \
                             and filter.accepts(record.subject, record.subject_length):
                         seq[0] = at
                         return FOUND
+                    looks[0] -= min(looks[0], <uint64_t> filter.effort)
+                    if unread == 0:
+                        seq[0] = at + 1
                 place += 1
-            k += 1
+            k += unread != 0
         return NOTHING
+
+    cdef uint64_t _nearest(self, uint64_t seq, Filter filter) noexcept:
+        """Before which sequence from `seq` on there is none of a literal filter; 0: there is none at all."""
+        cdef uint32_t p
+        cdef uint64_t at, nearest = 0
+        cdef Entry *entry
+        for p in range(filter.count):
+            entry = self.index.find(filter.compiled[p].text, filter.compiled[p].length)
+            if entry != NULL and entry.last >= seq:
+                at = entry.first if entry.first > seq else seq
+                if nearest == 0 or at < nearest:
+                    nearest = at
+        return nearest
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
     cdef int open_file(self, Segment *segment) except -1:
         """Open a sealed segment, and close others if there are too many open, here or in the whole process."""
         cdef char path[PATH_SIZE]
+        cdef int how = (O_RDONLY if self.read_only else O_RDWR) | O_CLOEXEC
+        cdef int error = 0
         if self.open_files >= MOST_OPEN_FILES:
             self.close_idle_files()
         segment_path(path, self.path, segment.number, b"log")
-        segment.fd = open(path, O_RDWR | O_CLOEXEC)
+        segment.fd = open(path, how)
         if segment.fd < 0 and errno in (EMFILE, ENFILE) and self.open_files:
             self.close_idle_files()
-            segment.fd = open(path, O_RDWR | O_CLOEXEC)
+            segment.fd = open(path, how)
         if segment.fd < 0:
-            raise OSError(errno, f"cannot open segment {segment.number}: {os.strerror(errno)}")
+            error = errno
+        elif self.read_only:
+            error = read_form(segment)     # a server may have replaced it
+        if error:
+            raise OSError(error, f"cannot open segment {segment.number}: {os.strerror(error)}")
         self.open_files += 1
         return 0
 
@@ -411,71 +462,3 @@ cdef class Store:
                 self.open_files -= 1
         free_packing(segment.packing)
         segment.packing = packing
-
-    # -- subjects -------------------------------------------------------------------------------------------------------
-
-    cdef bint find_first(self, Entry *entry, uint64_t limit, uint64_t *steps) except -1:
-        """Scan forward from entry.first for at most `limit` messages, moving entry.first along."""
-        cdef Record record
-        cdef uint64_t seq = entry.first if entry.first > self.first_seq else self.first_seq
-        cdef bint passed_damage = False
-        while steps[0] < limit:
-            seq = self.next_live(seq)
-            if seq > self.last_seq:
-                return False
-            steps[0] += 1
-            if not self.read(self.reader, seq, &record):
-                passed_damage = True
-            elif record.subject_length == entry.length and memcmp(record.subject, entry.text, entry.length) == 0:
-                # What is damaged does not tell its subject, but its successor does.
-                entry.first = record.previous if passed_damage and self.is_live(record.previous) else seq
-                entry.first_stale = False
-                return True
-            seq += 1
-            if not passed_damage:
-                entry.first = seq
-        return False
-
-    cdef int resolve_first(self, Entry *entry) except -1:
-        """Make entry.first exact, or that of the first message that can be read."""
-        cdef Record record
-        cdef uint64_t steps = 0, at, k
-        if not entry.first_stale:
-            return 0
-        if self.find_first(entry, SCAN_STEPS, &steps):
-            return 0
-        if not entry.last_stale and entry.count <= LONGEST_CHAIN:
-            at = entry.last
-            for k in range(entry.count - 1):
-                if not self.is_live(at) or not self.read(self.probe, at, &record) or record.previous == 0 \
-                        or not self.is_live(record.previous):
-                    break
-                at = record.previous
-            else:
-                entry.first = at
-                entry.first_stale = False
-                return 0
-        if not self.find_first(entry, <uint64_t> -1, &steps):
-            # All that is left of it is damaged, and entry.first is before that.
-            at = self.next_live(entry.first)
-            entry.first = at if at <= self.last_seq else entry.last
-            entry.first_stale = False
-        return 0
-
-    cdef int resolve_last(self, Entry *entry) except -1:
-        """Make entry.last exact, or that of the last message that can be read."""
-        cdef Record record
-        cdef uint64_t seq = entry.last, damaged = 0
-        if not entry.last_stale:
-            return 0
-        while seq >= entry.first and seq >= self.first_seq and seq:
-            if self.is_live(seq):
-                if not self.read(self.probe, seq, &record):
-                    damaged = damaged if damaged else seq
-                elif record.subject_length == entry.length and memcmp(record.subject, entry.text, entry.length) == 0:
-                    damaged = 0
-                    break
-            seq -= 1
-        entry.last = damaged if damaged else seq   # if none can be read, the last of the damaged ones will do
-        entry.last_stale = False
-        return 0

@@ -25,6 +25,7 @@ cdef class SubjectIndex:
     cdef readonly uint32_t count
     cdef readonly size_t text_bytes
 
+    cdef uint32_t place_of(self, const Entry *entry) noexcept
     cdef Entry *find(self, const char *subject, uint32_t length) noexcept
     cdef Entry *add(self, const char *subject, uint32_t length) except NULL
     cdef void discard(self, Entry *entry) noexcept

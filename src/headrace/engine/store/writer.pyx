@@ -30,7 +30,9 @@ from headrace.engine.segments.record cimport (
     FIRST, HEAD_SIZE, MESSAGE, REMOVED, RecordHead, control_length, prepare_crc32c, seal_record, write_control,
 )
 from headrace.engine.segments.segment cimport ABSENT, SEGMENT_HEAD, SegmentHead, add_message, add_range, write_segment_head
+from headrace.engine.store.removing cimport begin_with
 from headrace.engine.store.subject_index cimport count_message
+from headrace.engine.store.watching cimport note_committed
 
 import os
 
@@ -98,7 +100,7 @@ cdef class Writer:
         count_message(entry, seq)
         entry.last_stale = False
         if self.store.count == 0:
-            self.store.first_seq = seq
+            begin_with(self.store, seq)
         self.store.count += 1
         self.groups.pending.messages += 1
         self.store.byte_count += self.store.size_of(subject_length, header_length, size - header_length)
@@ -254,7 +256,7 @@ cdef class Writer:
         cdef Buffer *group = self.groups.in_flight
         cdef Part *part
         cdef uint32_t k
-        self.store.note_committed(group.last_seq)
+        note_committed(self.store, group.last_seq)
         for k in range(group.part_count):
             part = &group.parts[k]
             part.segment.written = part.offset + part.length

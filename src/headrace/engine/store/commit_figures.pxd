@@ -1,4 +1,4 @@
-# How large commit groups are and how long syncs take. The theory is at the top of figures.pyx.
+# How large commit groups are and how long syncs take. The theory is at the top of commit_figures.pyx.
 
 from libc.stdint cimport int64_t, uint64_t
 

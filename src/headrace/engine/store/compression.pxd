@@ -1,4 +1,4 @@
-# Writing compressed segments. The theory is at the top of packer.pyx.
+# Writing compressed segments. The theory is at the top of compression.pyx.
 
 from headrace.engine.store.committer cimport Job
 

@@ -1,0 +1,13 @@
+from headrace.engine.store.readings import Stored
+
+class LogView:
+    first_seq: int
+    last_seq: int
+    count: int
+    byte_count: int
+    last_time: int
+    @property
+    def first_time(self) -> int: ...
+    def get(self, seq: int) -> Stored | None: ...
+    def seek_time(self, time: int) -> int: ...
+    def deleted(self, seq: int = 0, most: int = ...) -> list[int]: ...
