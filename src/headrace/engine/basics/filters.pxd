@@ -2,6 +2,8 @@
 
 from libc.stdint cimport uint32_t
 
+from headrace.engine.basics.pattern_tree cimport PatternTree
+
 cdef struct Pattern:
     const char *text               # owned by the tuple of patterns
     uint32_t length
@@ -13,6 +15,8 @@ cdef class Filter:
     cdef readonly bint literal     # every pattern is a subject without wildcards
     cdef Pattern *compiled
     cdef uint32_t count
+    cdef PatternTree tree          # of many patterns; None: there are few
+    cdef uint32_t effort           # of the last accepts(), in records that could have been read instead
 
     cdef bint accepts(self, const char *subject, uint32_t length) noexcept
 

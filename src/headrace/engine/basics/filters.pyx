@@ -3,12 +3,16 @@
 A filter is a handful of patterns, and a subject passes if one of them matches; no pattern at all lets everything pass.
 `*` matches one token and `>` one or more at the end, each only as a whole token, exactly as in a subscription.
 A message is held against its filter in the delivery loop, so the patterns are unpacked once, and the two commonest
-cases, everything and plain subjects, need no walk along the tokens.
+cases, everything and plain subjects, need no walk along the tokens. A client may send thousands of patterns, too: more
+than a few become a tree (pattern_tree.pyx).
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint32_t
 from libc.string cimport memchr, memcmp
+
+cdef uint32_t FEW = 8              # patterns that are compared one by one
+cdef uint32_t STEPS_PER_READ = 16  # of the tree: they take about as long as to read a record
 
 
 cdef class Filter:
@@ -33,6 +37,10 @@ cdef class Filter:
             self.compiled[k].literal = is_literal(pattern, len(pattern))
             self.literal = self.literal and self.compiled[k].literal
             self.everything = self.everything or pattern == b'>'
+        if self.count > FEW and not self.everything:
+            self.tree = PatternTree()
+            for k in range(self.count):
+                self.tree.add(self.compiled[k].text, self.compiled[k].length)
 
     def __dealloc__(self):
         PyMem_Free(self.compiled)
@@ -43,8 +51,13 @@ cdef class Filter:
     cdef bint accepts(self, const char *subject, uint32_t length) noexcept:
         cdef uint32_t k
         cdef Pattern *pattern
+        cdef bint accepted
         if self.everything:
             return True
+        if self.tree is not None:
+            accepted = self.tree.matches(subject, length)
+            self.effort = self.tree.steps // STEPS_PER_READ
+            return accepted
         for k in range(self.count):
             pattern = &self.compiled[k]
             if pattern.literal:

@@ -2,18 +2,18 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.grammar cimport Token
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.routes cimport Group, Route
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.trie cimport Subscription
 
 cdef class Deliveries:
     cdef Outboxes outboxes
-    cdef Congestion congestion
+    cdef SlowConsumers slow_consumers
     cdef char *scratch             # a frame that has to be put into its usual form
     cdef Py_ssize_t scratch_capacity
     cdef uint32_t body             # the rest of the message in hand, in the arena, if that is the one of
@@ -40,6 +40,7 @@ cdef class Deliveries:
     cdef int _end_expired(self) except -1
     cdef int _send_stored_along(self, Route *route, Message *message, bint past_shadows) except -1
     cdef int _send_stored(self, Subscription subscription, Message *message) except -1
+    cdef bint _send_to_one(self, Route *route, Message *message) except -1
     cdef bint _give_head(self, Route *route, Group *group, Message *message) except -1
     cdef bint _send_to_group(self, Link publisher, Route *route, Group *group, Message *message) except -1
     cdef int _place(self, Route *route, Group *group, Message *message) except -1

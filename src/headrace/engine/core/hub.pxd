@@ -2,7 +2,6 @@
 
 from libc.stdint cimport uint64_t
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.link cimport Link, LinkHost
 from headrace.engine.core.outboxes cimport Outboxes
@@ -10,12 +9,13 @@ from headrace.engine.core.pace cimport Pace
 from headrace.engine.core.parser cimport Parser
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.reader cimport Reader
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef class Hub(LinkHost):
     cdef Tick tick                 # what the other parts share
     cdef EventQueue events
-    cdef Congestion congestion     # which receivers do not keep up
+    cdef SlowConsumers slow_consumers    # which receivers do not keep up
     cdef Outboxes outboxes         # what links have to send
     cdef Publishers publishers     # who waits for whom
     cdef Deliveries deliveries     # who gets a message

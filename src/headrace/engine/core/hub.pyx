@@ -14,7 +14,7 @@ moment, and one that finds a message at a time may gather before it reads: see p
 The parts, in the order in which they are built; each knows only those before it:
 
     tick, events    what all of them share: the tick under way, and epoll
-    congestion      which receivers do not keep up
+    slow_consumers  which receivers do not keep up
     outboxes        what links have to send
     publishers      who is not read for a while
     deliveries      who gets a message
@@ -25,18 +25,18 @@ cimport cython
 from cpython.mem cimport PyMem_Free
 from libc.stdint cimport uint32_t
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.deliveries cimport Deliveries
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, DIRTY, GATHERS, GREETING, NO_HEADERS, PAUSED, PEDANTIC,
                                         SOURCE, UNREAD, VERBOSE, WANTS_WRITE, Link, LinkHost)
-from headrace.engine.core.message cimport Message
+from headrace.engine.core.message cimport Message, fill_message
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.pace cimport Pace
 from headrace.engine.core.parser cimport Parser
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.reader cimport Reader
 from headrace.engine.basics.system cimport EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_event, epoll_wait, monotonic
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick, tell_owner
 from headrace.engine.core.transport cimport UNREAD_INSIDE, SocketTransport, Transport
 from headrace.engine.basics.wide_map cimport WideMap
@@ -63,10 +63,10 @@ cdef class Hub(LinkHost):
         self.sources = {}
         self.tick = Tick()
         self.events = EventQueue()
-        self.congestion = Congestion(self.tick)
-        self.outboxes = Outboxes(self.tick, self.events, self.congestion)
-        self.publishers = Publishers(self.tick, self.events, self.congestion, self.outboxes, self.links)
-        self.deliveries = Deliveries(self.outboxes, self.congestion)
+        self.slow_consumers = SlowConsumers(self.tick)
+        self.outboxes = Outboxes(self.tick, self.events, self.slow_consumers)
+        self.publishers = Publishers(self.tick, self.events, self.slow_consumers, self.outboxes, self.links)
+        self.deliveries = Deliveries(self.outboxes, self.slow_consumers)
         self.parser = Parser(self.tick, self.deliveries, self.outboxes, self.publishers)
         self.reader = Reader(self.tick, self.publishers, self.parser)
         self.pace = Pace()
@@ -97,20 +97,20 @@ cdef class Hub(LinkHost):
 
     @property
     def max_pending(self):
-        return self.congestion.pending_limit
+        return self.slow_consumers.pending_limit
 
     @max_pending.setter
     def max_pending(self, long long limit):
-        self.congestion.set_limits(limit, self.congestion.drops)
+        self.slow_consumers.set_limits(limit, self.slow_consumers.drops)
 
     @property
     def never_waits(self):
         """Publishers do not wait: what is for a receiver with 75 % of max_pending waiting is dropped."""
-        return self.congestion.drops
+        return self.slow_consumers.drops
 
     @never_waits.setter
     def never_waits(self, bint never):
-        self.congestion.set_limits(self.congestion.pending_limit, never)
+        self.slow_consumers.set_limits(self.slow_consumers.pending_limit, never)
 
     @property
     def on_bug(self):
@@ -254,13 +254,7 @@ cdef class Hub(LinkHost):
         """
         cdef Message message
         cdef bytes body = headers + payload
-        message.subject = subject
-        message.subject_length = <uint32_t> len(subject)
-        message.reply = reply
-        message.reply_length = <uint32_t> len(reply)
-        message.header_length = len(headers)
-        message.payload = body
-        message.size = len(body)
+        fill_message(&message, subject, reply, len(headers), body)
         if shown is not None:
             message.subject = shown
             message.subject_length = <uint32_t> len(shown)
@@ -276,13 +270,7 @@ cdef class Hub(LinkHost):
         cdef bytes body = headers + payload
         cdef bytes seen = subject if shown is None else shown
         cdef bint delivered
-        message.subject = seen
-        message.subject_length = <uint32_t> len(seen)
-        message.reply = reply
-        message.reply_length = <uint32_t> len(reply)
-        message.header_length = len(headers)
-        message.payload = body
-        message.size = len(body)
+        fill_message(&message, seen, reply, len(headers), body)
         delivered = self.parser.traced_deliveries.send(None, interest, subject, <uint32_t> len(subject), &message, trace,
                                                        True)
         self.deliveries.met_critical = self.deliveries.overran = False
@@ -399,7 +387,7 @@ cdef class Hub(LinkHost):
         cdef Link link
         cdef double now = monotonic()
         for link in self.links.values():
-            self.congestion.check_deadline(link, now, deadline)
+            self.slow_consumers.check_deadline(link, now, deadline)
         self.outboxes.backlogs.trim()
         self.flush()
 
@@ -418,10 +406,10 @@ cdef class Hub(LinkHost):
         self.publishers.resume_ready()
         while tick.first_closing != NULL or tick.deferred:
             self._reap()
-            tick.run_deferred()
-            self.outboxes.flush_all()
             if tick.deferred and monotonic() > tick.ends:
                 return self.events.wake_soon()
+            tick.run_deferred()
+            self.outboxes.flush_all()
         if self.events.woken_early:
             self.events.woken_early = False
             self.publishers.set_timer_again()
@@ -448,7 +436,7 @@ cdef class Hub(LinkHost):
         return 0
 
     cdef int _reap_link(self, Link link) except -1:
-        self.congestion.ignore(link)
+        self.slow_consumers.ignore(link)
         link.flags &= ~(<uint32_t> (WANTS_WRITE | PAUSED))
         self.events.remove(link.fd)
         if link.backlog_head == link.backlog_tail:       # otherwise these would not be the last bytes

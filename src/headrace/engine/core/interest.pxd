@@ -26,7 +26,7 @@ cdef class Interest:
 
     cdef bint find(self, const char *subject, uint32_t length) except -1
     cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL
-    cdef bint _finds_one_sink(self) noexcept
+    cdef bint _found_one_sink(self) noexcept
     cdef list _drop_denied(self, const char *subject, uint32_t length, uint32_t *plain_count, list queue_sizes)
     cdef uint32_t _keep_allowed(self, uint32_t first, uint32_t count, uint32_t kept, const char *subject,
                                 uint32_t length) except? 0xFFFFFFFF

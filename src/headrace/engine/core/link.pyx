@@ -1,4 +1,4 @@
-"""One connection as the engine sees it. The broker's Connection is its owner, and decides."""
+"""One connection as the engine sees it. The broker's ClientConnection is its owner, and decides."""
 
 from cpython.mem cimport PyMem_Free
 from libc.stdint cimport uint32_t, uint64_t

@@ -12,3 +12,15 @@ cdef struct Message:
     Py_ssize_t rest_length
     Py_ssize_t header_length       # 0: no headers
     Py_ssize_t size                # headers and body
+
+
+cdef inline int fill_message(Message *message, bytes subject, bytes reply, Py_ssize_t header_length, bytes body) except -1:
+    """One that Python publishes: pointers into objects that the caller keeps. It has no `rest`."""
+    message.subject = subject
+    message.subject_length = <uint32_t> len(subject)
+    message.reply = reply
+    message.reply_length = <uint32_t> len(reply)
+    message.header_length = header_length
+    message.payload = body
+    message.size = len(body)
+    return 0

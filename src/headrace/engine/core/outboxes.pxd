@@ -1,10 +1,11 @@
 # What links have to send. The theory is at the top of outboxes.pyx.
 
-from headrace.engine.core.congestion cimport Congestion
 from libc.stdint cimport uint32_t, uint64_t
 
+from headrace.engine.core.flush_threads cimport FlushThreads
 from headrace.engine.core.link cimport DIRTY, GATHERS, Link, Piece
-from headrace.engine.core.pieces cimport Gathering
+from headrace.engine.core.pieces cimport Gathering, Outgoing
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef enum:
@@ -26,8 +27,9 @@ cdef class Backlogs:
 cdef class Outboxes:
     cdef Tick tick
     cdef EventQueue events
-    cdef Congestion congestion
+    cdef SlowConsumers slow_consumers
     cdef Backlogs backlogs
+    cdef FlushThreads flush_threads
     cdef Gathering gathering       # with the arena: the frames of this tick
     cdef Py_ssize_t arena_used
     cdef uint64_t arena_number     # counts how often it was started
@@ -38,6 +40,9 @@ cdef class Outboxes:
     cdef Py_ssize_t dirty_count
     cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in a flush that is under way
     cdef Py_ssize_t dirty_capacity
+    cdef Outgoing *outgoing        # of the first links of `dirty`, which the flush threads have written
+    cdef Py_ssize_t outgoing_count
+    cdef Py_ssize_t outgoing_capacity
     cdef long long owed            # bytes of spans appended for receivers since the last flush
     cdef long long owed_apart      # bytes copied for single receivers since the last flush
 
@@ -52,7 +57,9 @@ cdef class Outboxes:
     cdef int add_body(self, const char *text, Py_ssize_t length) except -1
     cdef int append_message(self, Link receiver, uint32_t head, uint32_t head_length, uint32_t body) except -1
     cdef int _start_piece(self, Link link, uint32_t head, uint32_t head_length, uint32_t body) except -1
+    cdef bint _write_together(self) except -1
     cdef Py_ssize_t _write(self, Link link) except? -1
+    cdef int _settle(self, Link link, Py_ssize_t written) except -1
     cdef int _forget_spans(self, Link link) noexcept
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1

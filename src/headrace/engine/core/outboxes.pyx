@@ -19,7 +19,7 @@ up. That is why an idle connection holds no buffer at all. The buffers that busy
 fan-out to 100 receivers that cannot share frames spent 40 % of its time in page faults of fresh memory. Those that
 nobody needed for a while are freed.
 
-What happens when receivers do not keep up is in congestion.pyx and publishers.pyx.
+What happens when receivers do not keep up is in slow_consumers.pyx and publishers.pyx.
 """
 
 cimport cython
@@ -28,14 +28,18 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memmove
 
-from headrace.engine.core.congestion cimport Congestion
+from headrace.engine.basics.copying cimport BLOCK
+from headrace.engine.core.flush_threads cimport FlushThreads
 from headrace.engine.core.link cimport DIRTY, WANTS_WRITE, Link, Piece, backlog_length
-from headrace.engine.core.pieces cimport (BLOCK, EMPTY_BODY, JOINED_SIZE, Body, Place, copy_spans, gather, gather_first,
-                                          total_length)
+from headrace.engine.core.pieces cimport (EMPTY_BODY, FAILED, JOINED_SIZE, NOT_TRIED, Body, Outgoing, Place, copy_spans,
+                                          describe, gather_first, write_out)
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 from headrace.engine.core.transport cimport UNSENT_INSIDE
 
 cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
+cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, others help to write them
+cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on
 cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
@@ -128,11 +132,12 @@ cdef class Backlogs:
 cdef class Outboxes:
     """What every link has to send."""
 
-    def __cinit__(self, Tick tick not None, EventQueue events not None, Congestion congestion not None):
+    def __cinit__(self, Tick tick not None, EventQueue events not None, SlowConsumers slow_consumers not None):
         self.tick = tick
         self.events = events
-        self.congestion = congestion
+        self.slow_consumers = slow_consumers
         self.backlogs = Backlogs()
+        self.flush_threads = FlushThreads()
         self.gathering.arena = <char *> PyMem_Malloc(ARENA_SIZE + BLOCK)
         self.gathering.bodies = <Body *> PyMem_Malloc(MOST_BODIES * sizeof(Body))
         self.gathering.joined = <char *> PyMem_Malloc(JOINED_SIZE + BLOCK)
@@ -154,6 +159,7 @@ cdef class Outboxes:
         PyMem_Free(self.gathering.bodies)
         PyMem_Free(self.gathering.joined)
         PyMem_Free(self.dirty)
+        PyMem_Free(self.outgoing)
 
     # -- filling ------------------------------------------------------------------------------------------------
 
@@ -194,7 +200,7 @@ cdef class Outboxes:
         if not receiver.flags & DIRTY:
             self.mark_dirty(receiver)
         if receiver.flags & WANTS_WRITE:
-            self.congestion.weigh(receiver, before)
+            self.slow_consumers.weigh(receiver, before)
         return 0
 
     cdef int settle_span(self, Link receiver) except -1:
@@ -202,7 +208,7 @@ cdef class Outboxes:
         cdef Py_ssize_t before = backlog_length(receiver)
         self._keep_spans(receiver, 0)
         if receiver.flags & WANTS_WRITE:
-            self.congestion.weigh(receiver, before)
+            self.slow_consumers.weigh(receiver, before)
         return 0
 
     cdef int append_piece(self, Link receiver, Py_ssize_t start, Py_ssize_t length) except -1:
@@ -298,12 +304,19 @@ cdef class Outboxes:
     cdef int flush_all(self) except -1:
         """Write every outbox that got something, then start the arena again."""
         cdef Link link
+        cdef Py_ssize_t place
+        if self.owed >= LARGE_FLUSH and self.dirty_count >= LARGE_CROWD and self.dirty_flushed == 0:
+            self._write_together()
         while self.dirty_flushed < self.dirty_count:
-            link = <Link> self.dirty[self.dirty_flushed]
+            place = self.dirty_flushed
+            link = <Link> self.dirty[place]
             self.dirty_flushed += 1          # whatever happens now, nobody meets this pointer again
             link.flags &= ~(<uint32_t> DIRTY)
             try:
-                if link.flags & WANTS_WRITE:
+                if place < self.outgoing_count and self.outgoing[place].written != NOT_TRIED:
+                    errno = self.outgoing[place].error
+                    self._settle(link, self.outgoing[place].written)
+                elif link.flags & WANTS_WRITE:
                     # Its socket was full a moment ago, and epoll will report when it is not.
                     if has_spans(link):
                         self.settle_span(link)
@@ -312,24 +325,60 @@ cdef class Outboxes:
             except MemoryError as error:
                 self._forget_spans(link)     # it will not get what was in it: nothing may follow
                 self.tick.report_bug(link, error)
-        self.dirty_count = self.dirty_flushed = 0
+        self.dirty_count = self.dirty_flushed = self.outgoing_count = 0
         self.arena_used = 0
         self.body_count = 1              # without EMPTY_BODY
         self.arena_number += 1
         self.owed = self.owed_apart = 0
         return 0
 
+    cdef bint _write_together(self) except -1:
+        """Have the flush threads write the outboxes of all plain sockets. Whether there was memory for it."""
+        cdef Py_ssize_t k
+        cdef Link link
+        cdef void *grown
+        if self.outgoing_capacity < self.dirty_count:
+            grown = PyMem_Realloc(self.outgoing, self.dirty_capacity * sizeof(Outgoing))
+            if grown == NULL:
+                return False
+            self.outgoing = <Outgoing *> grown
+            self.outgoing_capacity = self.dirty_capacity
+        for k in range(self.dirty_count):
+            link = <Link> self.dirty[k]
+            describe(link, &self.outgoing[k])
+            if not link.flags & GATHERS or link.flags & WANTS_WRITE or not has_spans(link) and not backlog_length(link):
+                self.outgoing[k].fd = -1
+        self.outgoing_count = self.dirty_count
+        self.flush_threads.write(&self.gathering, self.outgoing, <uint32_t> self.dirty_count)
+        return True
+
     cdef int flush_link(self, Link link) except -1:
         """Write as much as the socket accepts; the rest becomes the backlog."""
-        cdef Py_ssize_t waiting = backlog_length(link)
-        cdef Py_ssize_t before = waiting if link.flags & WANTS_WRITE else 0
-        cdef Py_ssize_t written, new = link.span_length + link.pieces_length
         if link.fd < 0:
             self._forget_spans(link)
             return 0
-        if waiting + new == 0 and not link.transport.inside & UNSENT_INSIDE:
+        if backlog_length(link) + link.span_length + link.pieces_length == 0 \
+                and not link.transport.inside & UNSENT_INSIDE:
             return 0
-        written = self._write(link)
+        return self._settle(link, self._write(link))
+
+    cdef Py_ssize_t _write(self, Link link) except? -1:
+        """Offer the outbox to the transport. Returns how many bytes it accepted, or -1 with a reason in errno."""
+        cdef Outgoing outgoing
+        cdef Place place
+        describe(link, &outgoing)
+        if not link.flags & GATHERS:         # there are no pieces
+            return link.transport.send(self.gathering.parts, gather_first(&self.gathering, &outgoing, &place))
+        write_out(&self.gathering, &outgoing)
+        if outgoing.written == FAILED:
+            errno = outgoing.error
+        return outgoing.written
+
+    cdef int _settle(self, Link link, Py_ssize_t written) except -1:
+        """The transport has accepted this much of the outbox, or -1, with a reason in errno: keep the rest."""
+        cdef Py_ssize_t waiting = backlog_length(link)
+        cdef Py_ssize_t before = waiting if link.flags & WANTS_WRITE else 0
+        cdef Py_ssize_t new = link.span_length + link.pieces_length
         if written < 0:
             if errno != EAGAIN and errno != EINTR:
                 self._forget_spans(link)
@@ -351,26 +400,11 @@ cdef class Outboxes:
         if not link.flags & WANTS_WRITE:
             link.flags |= WANTS_WRITE
             link.written_at = self.tick.now
-            link.blocked_in = self.congestion.window
+            link.blocked_in = self.slow_consumers.window
             self.events.update(link)
         if new:
             self._keep_spans(link, written)
-        return self.congestion.weigh(link, before)
-
-    cdef Py_ssize_t _write(self, Link link) except? -1:
-        """Offer the outbox to the transport. Returns how many bytes it accepted, or -1 with a reason in errno."""
-        cdef Place place
-        cdef Py_ssize_t offered, written, accepted = 0
-        cdef int count = gather_first(&self.gathering, link, &place)
-        while True:
-            offered = total_length(self.gathering.parts, count)
-            written = link.transport.send(self.gathering.parts, count)
-            if written < 0:
-                return accepted if accepted else -1        # the next attempt meets the error again
-            accepted += written
-            if written < offered or place.piece == link.piece_count:
-                return accepted
-            count = gather(&self.gathering, link, &place, 0)
+        return self.slow_consumers.weigh(link, before)
 
     cdef int _note_progress(self, Link link, Py_ssize_t written) except -1:
         link.drained += written
@@ -387,7 +421,7 @@ cdef class Outboxes:
             self.tick.deferred.extend(link.waiters)
             link.waiters = None
         if link.flags & WANTS_WRITE:
-            self.congestion.weigh(link, before)
+            self.slow_consumers.weigh(link, before)
             link.flags &= ~(<uint32_t> WANTS_WRITE)
             self.events.update(link)
         return 0

@@ -43,5 +43,4 @@ cdef class Parser:
     cdef int _refuse_traced(self, Link link, object kind, bytes detail, object trace) except -1
     cdef int _change_headers(self, Message *message, bytes headers) except -1
     cdef int _map(self, Link link, Message *message) except -1
-    cdef int _answer_no_responders(self, Link link, Message *message) except -1
     cdef int _violation(self, Link link, object kind, bytes detail) except -1

@@ -17,9 +17,10 @@ from headrace.engine.core.grammar cimport (CONNECT, HMSG, HPUB, INFO, NAME_LENGT
                                            UNFINISHED, UNKNOWN, UNSUB, PublishArguments, Token, asks_for_trace,
                                            has_usual_form, is_literal_subject, is_reserved_reply, is_reserved_subject,
                                            is_space, parse_size, recognise, shorten_spaces, split_publish)
-from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, CONNECTED, NO_HEADERS, NO_RESPONDERS, PAUSED, PEDANTIC,
-                                        PONGED, RESTRICTED, TRACED, VERBOSE, Link)
+from headrace.engine.core.link cimport (AWAITING_AUTH, CLOSED, CONNECTED, NO_HEADERS, PAUSED, PEDANTIC, PONGED,
+                                        RESTRICTED, TRACED, VERBOSE, Link)
 from headrace.engine.core.message cimport Message
+from headrace.engine.core.no_responders cimport answer_no_responders, wants_no_responders
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.core.routes cimport Route
@@ -27,7 +28,6 @@ from headrace.engine.basics.decimals cimport write_decimal
 from headrace.engine.basics.system cimport monotonic
 from headrace.engine.core.tick cimport Tick
 from headrace.engine.core.traced_deliveries cimport TracedDeliveries
-from headrace.engine.core.trie cimport Subscription
 
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
 cdef uint64_t LINES_AT_A_TIME = 64             # SUB and the like, between two looks at the clock
@@ -246,8 +246,8 @@ cdef class Parser:
             self.outboxes.append(link, b'+OK\r\n', 5, NULL, 0)
         route = link.interest.lookup(message.subject, message.subject_length)
         if route.target_count + route.queue_count == 0 or not self.deliveries.send_along(link, route, message):
-            if message.reply_length and link.flags & NO_RESPONDERS:
-                self._answer_no_responders(link, message)
+            if wants_no_responders(link, message):
+                answer_no_responders(self.outboxes, link, message)
             return 0
         if self.deliveries.met_critical:
             self.deliveries.met_critical = False
@@ -322,8 +322,8 @@ cdef class Parser:
             if self.deliveries.overran:
                 self.deliveries.overran = False
                 self.publishers.overran(link)
-        elif message.reply_length and link.flags & NO_RESPONDERS:
-            self._answer_no_responders(link, message)
+        elif wants_no_responders(link, message):
+            answer_no_responders(self.outboxes, link, message)
         return 0
 
     cdef int _refuse_traced(self, Link link, object kind, bytes detail, object trace) except -1:
@@ -357,22 +357,6 @@ cdef class Parser:
                 link.owner.on_trace('in', b'MAPPING', subject + b' -> ' + self.mapped)
             message.subject = self.mapped
             message.subject_length = <uint32_t> len(self.mapped)
-        return 0
-
-    cdef int _answer_no_responders(self, Link link, Message *message) except -1:
-        """Answer a request that nobody subscribes to at once: status 503 on its own reply subject."""
-        cdef Route *route = link.interest.lookup(message.reply, message.reply_length)
-        cdef Subscription subscription
-        cdef bytes subject, headers, line
-        cdef uint32_t k
-        for k in range(route.target_count):
-            subscription = <Subscription> route.targets[k]
-            if subscription.receiver == <void *> link:
-                subject = message.subject[:message.subject_length]
-                headers = b'NATS/1.0 503\r\nNats-Subject: ' + subject + b'\r\n\r\n'
-                line = b'HMSG %b %b %d %d\r\n%b\r\n' % (message.reply[:message.reply_length], subscription.sid,
-                                                      len(headers), len(headers), headers)
-                return self.outboxes.append(link, line, len(line), NULL, 0)
         return 0
 
     cdef int _violation(self, Link link, object kind, bytes detail) except -1:

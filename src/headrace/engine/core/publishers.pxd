@@ -1,14 +1,14 @@
 # Publishers that wait, for receivers or for their turn. The theory is at the top of publishers.pyx.
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.link cimport Link
 from headrace.engine.core.outboxes cimport Outboxes
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef class Publishers:
     cdef Tick tick
     cdef EventQueue events
-    cdef Congestion congestion
+    cdef SlowConsumers slow_consumers
     cdef Outboxes outboxes
     cdef dict links                # all links of the hub, which are judged as receivers
     cdef list paused               # those that wait for receivers to drain, or for their turn

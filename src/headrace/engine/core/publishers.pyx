@@ -12,16 +12,16 @@ accept nothing for 144 ms. A slow receiver costs the others one window, until it
 its publishers are stalled for STALL_SECONDS after every STALL_BYTES, which is nats-server's own limit and gives the
 receiver a last chance to catch up.
 
-SOFT_BACKLOG, FAIR_SHARE and BUDGET are in congestion.pyx, which also does the sums.
+SOFT_BACKLOG, FAIR_SHARE and BUDGET are in slow_consumers.pyx, which also does the sums.
 """
 
 cimport cython
 from libc.stdint cimport uint32_t
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.core.link cimport CLOSED, CONGESTED, PAUSED, SLOW, WANTS_WRITE, Link
 from headrace.engine.core.outboxes cimport Outboxes
 from headrace.engine.basics.system cimport monotonic
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 
 cdef double WINDOW_SECONDS = 0.200
@@ -34,11 +34,11 @@ cdef Py_ssize_t STALL_BYTES = 64 * 1024
 cdef class Publishers:
     """Those that are not read for a while. A publisher is any link that has sent messages."""
 
-    def __cinit__(self, Tick tick not None, EventQueue events not None, Congestion congestion not None,
+    def __cinit__(self, Tick tick not None, EventQueue events not None, SlowConsumers slow_consumers not None,
                   Outboxes outboxes not None, dict links not None):
         self.tick = tick
         self.events = events
-        self.congestion = congestion
+        self.slow_consumers = slow_consumers
         self.outboxes = outboxes
         self.links = links
         self.paused = []
@@ -47,7 +47,7 @@ cdef class Publishers:
 
     cdef int pause(self, Link link) except -1:
         """Stop reading a publisher until its receivers have drained, or until others have had their turn."""
-        if link.flags & (PAUSED | CLOSED) or self.congestion.drops:
+        if link.flags & (PAUSED | CLOSED) or self.slow_consumers.drops:
             return 0
         self._stop_reading(link)
         if not self.paused:
@@ -63,7 +63,7 @@ cdef class Publishers:
     cdef int stall(self, Link link, Py_ssize_t published) except -1:
         """A publisher met a critical receiver: it may send STALL_BYTES, then it waits for STALL_SECONDS."""
         link.allowance -= published
-        if link.allowance > 0 or link.flags & (PAUSED | CLOSED) or self.congestion.drops:
+        if link.allowance > 0 or link.flags & (PAUSED | CLOSED) or self.slow_consumers.drops:
             return 0
         link.allowance = STALL_BYTES
         self._stop_reading(link)
@@ -104,7 +104,7 @@ cdef class Publishers:
         if self.tick.now >= self.window_ends:
             self._judge_receivers()
             self._start_window()
-        if self.congestion.holds_publishers():
+        if self.slow_consumers.holds_publishers():
             return 0
         waiting = self.paused
         self.paused = []
@@ -132,7 +132,7 @@ cdef class Publishers:
         return rest
 
     cdef int _start_window(self) except -1:
-        self.congestion.window += 1
+        self.slow_consumers.window += 1
         self.window_ends = self.tick.now + WINDOW_SECONDS
         return self._set_timer()
 
@@ -140,10 +140,10 @@ cdef class Publishers:
         """At the end of a window: whoever did not drain in it is not waited for any more."""
         cdef Link link
         for link in self.links.values():
-            if link.flags & WANTS_WRITE and not link.flags & SLOW and link.blocked_in < self.congestion.window:
+            if link.flags & WANTS_WRITE and not link.flags & SLOW and link.blocked_in < self.slow_consumers.window:
                 self.outboxes.flush_link(link)
                 if link.drained < (SLOW_BYTES if link.flags & CONGESTED else 1):
-                    self.congestion.ignore(link)
+                    self.slow_consumers.ignore(link)
             link.drained = 0
         return 0
 
@@ -156,7 +156,7 @@ cdef class Publishers:
     cdef int _set_timer(self) except -1:
         """Have epoll wake us when the next wait is over; at once if publishers wait for nothing but their turn."""
         cdef double seconds = WINDOW_SECONDS
-        if self.ended_turns or self.paused and not self.congestion.holds_publishers():
+        if self.ended_turns or self.paused and not self.slow_consumers.holds_publishers():
             seconds = 0
         elif self.paused:
             seconds = min(seconds, self.window_ends - self.tick.now)

@@ -12,11 +12,11 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.string cimport memcpy
 
-from headrace.engine.core.congestion cimport BUDGET
 from headrace.engine.core.link cimport CLOSED, DIRTY, Link
 from headrace.engine.core.parser cimport Parser
 from headrace.engine.core.publishers cimport Publishers
 from headrace.engine.basics.system cimport iovec
+from headrace.engine.core.slow_consumers cimport BUDGET
 from headrace.engine.core.tick cimport Tick
 from headrace.engine.core.transport cimport UNREAD_INSIDE, UNSENT_INSIDE
 
@@ -50,7 +50,7 @@ cdef class Reader:
         return 0
 
     cdef int readable(self, Link link) except -1:
-        if link.in_msgs and self.publishers.congestion.fair_total > BUDGET:
+        if link.in_msgs and self.publishers.slow_consumers.fair_total > BUDGET:
             return self.publishers.overran(link)
         return self.read(link)
 

@@ -1,5 +1,7 @@
 # What the parts of a hub share: the tick, and the event queue. The theory is at the top of tick.pyx.
 
+from libc.stdint cimport uint64_t
+
 from headrace.engine.core.link cimport Link
 from headrace.engine.basics.system cimport epoll_event
 
@@ -7,6 +9,7 @@ cdef class Tick:
     cdef bint running              # a poll or a flush is under way
     cdef double now
     cdef double ends               # when the event loop should get its turn
+    cdef uint64_t looks            # at messages that a reader did not ask for: all readers share them, see cursor.pyx
     cdef list deferred             # what is called at the end of the tick, when no route is being walked
     cdef list prompt               # what has to be called before a PONG says that what came before it was carried out
     cdef object on_bug             # called with an exception that a deferred action raised

@@ -16,6 +16,9 @@ from headrace.engine.basics.system cimport (CLOCK_MONOTONIC, EPOLL_CLOEXEC, EPOL
 
 import os
 
+cdef uint64_t MOST_LOOKS = 20000     # less than a millisecond
+cdef double DEFERRED_SECONDS = 0.002 # for what was deferred, even if the tick has no time left
+
 
 @cython.final
 cdef class Tick:
@@ -24,11 +27,13 @@ cdef class Tick:
         self.unread = []
         self.prompt = []
         self.now = monotonic()
+        self.looks = MOST_LOOKS
 
     cdef int start(self, double seconds) except -1:
         self.running = True
         self.now = monotonic()
         self.ends = self.now + seconds
+        self.looks = MOST_LOOKS
         return 0
 
     cdef int run_prompt(self) except -1:
@@ -43,12 +48,16 @@ cdef class Tick:
         return 0
 
     cdef int run_deferred(self) except -1:
+        """Those that there is no time for come first the next time."""
         cdef list actions = self.deferred
         cdef Py_ssize_t place = 0
+        cdef double ends
+        self.looks = MOST_LOOKS
         if actions:
             self.deferred = []
+            ends = max(self.ends, monotonic() + DEFERRED_SECONDS)
             try:
-                while place < len(actions):
+                while place < len(actions) and (place == 0 or monotonic() < ends):
                     action = actions[place]
                     place += 1
                     try:
@@ -56,12 +65,12 @@ cdef class Tick:
                     except Exception as error:
                         self.report(error)
             finally:
-                if place < len(actions):         # the report has failed: the others are not forgotten for that
+                if place < len(actions):         # the time is over, or the report has failed
                     self.deferred[:0] = actions[place:]
         return 0
 
     cdef int report(self, object error) except -1:
-        """A bug that is no connection's: there is none to close, and a source is needed as much as before."""
+        """A bug that belongs to no connection: there is none to close, and a source is needed as much as before."""
         if self.on_bug is None:
             raise error
         self.on_bug(error)

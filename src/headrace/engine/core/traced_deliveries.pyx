@@ -99,7 +99,7 @@ cdef class TracedDeliveries:
         cdef Deliveries deliveries = self.deliveries
         if 0 < subscription.maximum <= subscription.delivered:
             return MAXIMUM_ERROR
-        if deliveries.congestion.drops and receiver.flags & CRITICAL:
+        if deliveries.slow_consumers.drops and receiver.flags & CRITICAL:
             return SLOW_ERROR
         if receiver.flags & CLOSED:
             return CLOSED_ERROR

@@ -167,7 +167,7 @@ cdef class ArchiveReader:
     def feed(self, bytes data not None):
         """Raises Corrupt if there is more behind the end."""
         if self.is_complete and len(data):
-            raise Corrupt("the archive goes on behind its end")
+            raise Corrupt("there are bytes behind the end of the archive")
         self.waiting.add(PyBytes_AS_STRING(data), len(data))
 
     def document(self, uint64_t most):
@@ -241,7 +241,7 @@ cdef class ArchiveReader:
         self.is_complete = True
         self.waiting.drop(entry.head_size)
         if self.waiting.size:
-            raise Corrupt("the archive goes on behind its end")
+            raise Corrupt("there are bytes behind the end of the archive")
         return 0
 
     cdef int _append(self, Log log, const Entry *entry) except -1:

@@ -34,4 +34,5 @@ cdef class Cursor(Watcher):
     cdef int _fill(self, Record *record, bytes changed, Message *message) except -1
     cdef bytes _changed(self, Record *record, bytes extra_headers)
     cdef int _look_at_outbox(self) except -1
+    cdef int _move_past(self, uint64_t seq, object time) except -1
     cdef int _go_on_later(self) except -1

@@ -5,8 +5,9 @@ the log, writes the frames into the receiver's outbox and records what waits for
 
 A batch ends early when the receiver's outbox is full (`blocked`). It is written at the end of the tick, and when the
 socket has accepted all of it `wake` is called, so a consumer never fills memory with what a slow client does not read.
-It also ends early when the filter had to skip very many messages, and does not begin before it
-is known how many messages are pending, which each message says.
+It also ends early when the filter had to skip very many messages, or when those of the other consumers had in this tick:
+a thousand may look for theirs among the same messages. It does not begin before it is known how many messages are
+pending, which each message says.
 """
 
 from cpython.mem cimport PyMem_Free
@@ -61,11 +62,11 @@ cdef class Cursor(Watcher):
         cdef Py_ssize_t reply_length
         cdef bytes changed = None
         cdef bint slow = self.headers_only or bool(extra_headers)
-        cdef uint64_t place, looks = MOST_PASSED_OVER
+        cdef uint64_t place, allowed = min(MOST_PASSED_OVER, self.hub.tick.looks), looks = allowed
         cdef int outcome
         cdef object time = now               # one object for the whole batch
         self.blocked = self.exceeded = self.unwanted = False
-        if self.uncounted < self.uncounted_end:
+        if self.is_counting():
             self.blocked = True              # whoever counts wakes us
             return 0, 0
         try:
@@ -96,18 +97,14 @@ cdef class Cursor(Watcher):
                     break
                 delivered += 1
                 total += size
-                self.delivered_seq += 1
-                self.num_pending -= 1
-                self.next_seq = record.seq + 1
-                self.last_delivered = record.seq
-                if self.track:
-                    self.pending[record.seq] = (self.delivered_seq, time)
+                self._move_past(record.seq, time)
                 if self.deliveries.fullest_bytes > FULL_OUTBOX:
                     self._look_at_outbox()
                     break
         except (OSError, MemoryError):
             if delivered == 0:
                 raise              # the caller tries again; what was delivered before counts
+        self.hub.tick.looks -= min(self.hub.tick.looks, allowed - looks)
         return delivered, total
 
     def redeliver(self, uint64_t seq, bytes destination not None, uint64_t deliveries, *, long long max_bytes=0,
@@ -143,6 +140,16 @@ cdef class Cursor(Watcher):
     def release(self):
         """Free the read-ahead buffer: nothing will be delivered for a while."""
         self.window.release()
+
+    cdef int _move_past(self, uint64_t seq, object time) except -1:
+        """The next message was delivered."""
+        self.delivered_seq += 1
+        self.num_pending -= 1
+        self.next_seq = seq + 1
+        self.last_delivered = seq
+        if self.track:
+            self.pending[seq] = (self.delivered_seq, time)
+        return 0
 
     cdef int _look_at_outbox(self) except -1:
         """Try to write a full outbox at once; if the socket does not accept it all, wait until it has."""

@@ -31,8 +31,8 @@ cdef class LastGets(Inbox):
     cdef char *scratch             # a response
     cdef Py_ssize_t scratch_capacity
 
-    cdef int _answer(self, const char *reply, uint32_t reply_length, const char *subject,
-                     uint32_t subject_length) except -1
+    cdef bint _answer(self, const char *reply, uint32_t reply_length, const char *subject,
+                      uint32_t subject_length) except -1
     cdef int _send(self, const char *reply, uint32_t reply_length, const char *block, Py_ssize_t header_length,
                    Py_ssize_t size) except -1
     cdef Py_ssize_t _write(self, Record *record) except -1

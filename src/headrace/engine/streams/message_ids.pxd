@@ -17,10 +17,12 @@ cdef struct Block:                 # of ids, in the order of time
     uint32_t end                   # one behind the last
     Remembered ids[BLOCK_IDS]
 
+ctypedef uint64_t Bucket           # the first of its ids, and in the bits that an address does not use, which may be in it
+
 cdef class MessageIds:
     cdef Block *oldest
     cdef Block *newest
-    cdef Remembered ***segments    # the buckets, SEGMENT_BUCKETS in each
+    cdef Bucket **segments         # SEGMENT_BUCKETS in each
     cdef uint64_t segment_capacity
     cdef uint64_t buckets
     cdef uint64_t rounded          # the largest power of two that is not above `buckets`
@@ -35,8 +37,8 @@ cdef class MessageIds:
     cdef bint forget_before(self, int64_t time) noexcept
     cdef void forget_after(self, uint64_t seq) noexcept
     cdef void clear(self) noexcept
-    cdef Remembered **_bucket(self, uint64_t number) noexcept
-    cdef Remembered **_bucket_of(self, uint64_t hashed) noexcept
+    cdef Bucket *_bucket(self, uint64_t number) noexcept
+    cdef Bucket *_bucket_of(self, uint64_t hashed) noexcept
     cdef bint _has_room_for_bucket(self) noexcept
     cdef void _split(self) noexcept
     cdef void _merge(self) noexcept

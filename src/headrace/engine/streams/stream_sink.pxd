@@ -2,11 +2,11 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.core.congestion cimport Congestion
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow
 from headrace.engine.core.sinks cimport Sink
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 
 cdef packed struct Answer:
     # One answer that waits for the disk: the reply subject, then the body, behind this head. Packed, because the next one
@@ -29,7 +29,7 @@ cdef class Answers:
 
 
 cdef class StreamSink(Sink):
-    cdef Congestion congestion
+    cdef SlowConsumers slow_consumers
     cdef readonly Log log
     cdef readonly object stream
     cdef public bytes ack_prefix

@@ -13,11 +13,11 @@ An answer is never sent before everything that was appended until then is on dis
 gets an error.
 """
 
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from headrace.engine.core.congestion cimport Congestion
+from headrace.engine.basics.buffers cimport grow_buffer
 from headrace.engine.basics.decimals cimport parse_decimal, write_decimal
 from headrace.engine.basics.filters cimport is_literal
 from headrace.engine.core.hub cimport Hub
@@ -28,6 +28,7 @@ from headrace.engine.store.readings cimport last_of_subject
 from headrace.engine.core.message cimport Message
 from headrace.engine.core.sinks cimport Sink
 from headrace.engine.basics.system cimport wall_clock
+from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.trie cimport Subscription
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow, trim
 
@@ -112,15 +113,7 @@ cdef class Answers:
         return 0
 
     cdef int make_room(self, Py_ssize_t size) except -1:
-        cdef Py_ssize_t needed = self.used + size
-        cdef void *grown
-        if needed > self.capacity:
-            grown = PyMem_Realloc(self.data, max(needed, 2 * self.capacity, 4096))
-            if grown == NULL:
-                raise MemoryError
-            self.data = <char *> grown
-            self.capacity = max(needed, 2 * self.capacity, 4096)
-        return 0
+        return grow_buffer(&self.data, &self.capacity, self.used + size)
 
 
 cdef class StreamSink(Sink):
@@ -128,7 +121,7 @@ cdef class StreamSink(Sink):
 
     def __init__(self, Hub hub, Interest interest, Log log not None, stream):
         self.imports = True            # a stream stores what its account imports
-        self.congestion = hub.congestion
+        self.slow_consumers = hub.slow_consumers
         self.log = log
         self.stream = stream
         self.ack_prefix = b'{"seq":'
@@ -201,6 +194,7 @@ cdef class StreamSink(Sink):
 
     cdef bint _meets(self, Wishes *wishes, Message *message) except -1:
         """Whether the stream is where the publisher expects it. If not, or if it cannot be read, Python answers."""
+        cdef uint64_t looks = <uint64_t> -1, seq = 0
         if wishes.last_seq >= 0 and <uint64_t> wishes.last_seq != self.log.store.last_seq:
             return False
         if wishes.last_subject_seq < 0:
@@ -208,8 +202,8 @@ cdef class StreamSink(Sink):
         if not is_literal(message.subject, message.subject_length):
             return False
         try:
-            return <uint64_t> wishes.last_subject_seq == \
-                last_of_subject(self.log.store, message.subject, message.subject_length)
+            last_of_subject(self.log.store, message.subject, message.subject_length, &looks, &seq)
+            return <uint64_t> wishes.last_subject_seq == seq
         except OSError:
             return False
 
@@ -219,7 +213,7 @@ cdef class StreamSink(Sink):
             self.deliveries.overran = True
             if not self.full:
                 self.full = True
-                self.congestion.full_logs += 1
+                self.slow_consumers.full_logs += 1
                 self.tick.deferred.append(self._wait_for_disk)
         return self.note()
 
@@ -235,7 +229,7 @@ cdef class StreamSink(Sink):
             (<Hub> self.hub).flush_soon()
             return
         self.full = False
-        self.congestion.full_logs -= 1
+        self.slow_consumers.full_logs -= 1
         (<Hub> self.hub).events.wake_soon()
 
     cdef int _hand_over(self, Message *message) except -1:

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memmove
 from headrace.engine.transports.encoder cimport FrameEncoder
 from headrace.engine.transports.frames cimport (BINARY, CLOSE, COMPRESSED_BIT, CONTINUATION, FINAL_BIT, LONGEST_CONTROL,
                                                 MASKED_BIT, PING, PONG, RESERVED_BITS, TEXT, turned, unmask)
-from headrace.engine.transports.goodbyes cimport encode_close
+from headrace.engine.transports.close_frames cimport encode_close
 from headrace.engine.transports.inflater cimport Inflater
 
 import zlib

@@ -7,7 +7,7 @@ has when the reader's buffer is full is kept for the next call (`inside`). An id
     encoder         what leaves
     decoder         what arrives: heads, masks, control frames
     inflater        what a compressed message holds
-    goodbyes        the close frame at the end
+    close_frames    the close frame at the end
 """
 
 cimport cython
@@ -20,7 +20,7 @@ from headrace.engine.basics.system cimport iovec
 from headrace.engine.core.transport cimport UNREAD_INSIDE, UNSENT_INSIDE, Transport
 from headrace.engine.transports.decoder cimport CLOSED_BY_PEER, OPEN, FrameDecoder
 from headrace.engine.transports.encoder cimport FrameEncoder
-from headrace.engine.transports.goodbyes cimport goodbye_for
+from headrace.engine.transports.close_frames cimport goodbye_for
 
 cdef Py_ssize_t READ_AHEAD = 64 * 1024       # where what is read cannot be decoded in place
 

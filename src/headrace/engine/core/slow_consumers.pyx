@@ -14,7 +14,7 @@ cdef Py_ssize_t FAIR_SHARE = 256 * 1024
 
 
 @cython.final
-cdef class Congestion:
+cdef class SlowConsumers:
     def __cinit__(self, Tick tick not None):
         self.tick = tick
 

@@ -8,7 +8,7 @@ from headrace.engine.core.tick cimport Tick
 cdef enum:
     BUDGET = 33554432              # bytes that receivers may have waiting, all together, before publishers wait
 
-cdef class Congestion:
+cdef class SlowConsumers:
     cdef Tick tick
     cdef long long fair_total      # what receivers have not accepted, each counted up to its fair share
     cdef Py_ssize_t congested      # receivers that publishers wait for
