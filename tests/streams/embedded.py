@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import nats
+from nats import connect
 from nats.aio.client import Client
 
 from headrace.config.options import Options
@@ -25,7 +25,7 @@ class EmbeddedServer:
         return self._log_file.read_text()
 
     async def client(self) -> Client:
-        return await nats.connect(f"nats://{self.server.address}", allow_reconnect=False)
+        return await connect(f"nats://{self.server.address}", allow_reconnect=False)
 
 
 @asynccontextmanager

@@ -19,12 +19,12 @@ from headrace.streams import headers
 from headrace.streams.api.dispatch import Request
 from headrace.streams.api.message_requests import delete_message
 from headrace.streams.api.stream_requests import create_stream, purge_stream, update_stream
+from headrace.streams.delete_markers import is_marker
 from headrace.streams.errors import ApiError
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.ttl import read_ttl
 from headrace.streams.jetstream import JetStream
 from headrace.streams.jetstream_account import JetStreamAccount
-from headrace.streams.lifetimes import is_marker
 from headrace.streams.stream import Stream
 from tests.streams.clock_loop import SECOND, Clock, ClockLoop
 from tests.streams.expiry_model import NEVER, ExpiryModel, Kept

@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import nats
+from nats import connect
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
@@ -26,8 +26,9 @@ MINUTE = 60_000_000_000
 ACK = re.compile(r"(\$JS\.ACK\.[^.]+\.[^.]+\.\d+\.\d+\.\d+)\.\d+\.(\d+)")
 TIMES = {"created", "ts", "timestamp", "last_active", "pinned_ts", "first_ts", "last_ts", "time"}
 HIDDEN = {"id", "pinned_client_id", "pinned_id", "pause_remaining", "ack_time"}
-WAIT_SECONDS = 5.0
-PATIENCE_SECONDS = 20.0
+WAIT_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
+SESSION_SECONDS = 120.0
 
 Session = Callable[["Recorder"], Awaitable[None]]
 
@@ -40,6 +41,7 @@ class Recorder:
         """All messages that `receive` has seen, statuses too."""
         self.hides_pending = False
         self._inboxes: dict[str, Any] = {}
+        self._last: dict[str, str] = {}
 
     def note(self, what: str) -> None:
         self.lines.append(what)
@@ -94,7 +96,9 @@ class Recorder:
             stored[json.loads(answer.data)["seq"]] = subject
         for each in idle:
             counted = each["num_pending"] + sum(_takes(each, *message) for message in stored.items())
-            await self._until(each["name"], lambda now, counted=counted: now["num_pending"] == counted)
+            await self._until(
+                each["name"], lambda now, counted=counted: _delivers(now) or now["num_pending"] == counted
+            )
 
     async def _consumers(self) -> list[Any]:
         answer = await self.client.request(f"{API}CONSUMER.LIST.S", b"", timeout=WAIT_SECONDS)
@@ -112,6 +116,20 @@ class Recorder:
     async def until_waiting(self, count: int, name: str = "C") -> None:
         """Until the consumer knows of that many requests."""
         await self._until(name, lambda now: now["num_waiting"] == count)
+
+    async def until_stored(self, count: int) -> None:
+        """Until the stream has that many messages, which is then noted.
+
+        An acknowledgement is confirmed before a message that nobody needs any more is removed.
+        """
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while True:
+            answer = await self.client.request(f"{API}STREAM.INFO.S", b"", timeout=WAIT_SECONDS)
+            if (state := json.loads(answer.data)["state"])["messages"] == count:
+                break
+            assert asyncio.get_running_loop().time() < end, state
+            await asyncio.sleep(0.01)
+        self.note(answer.data.decode().split('"state":')[1].split("first_ts")[0])
 
     async def until_unbound(self, name: str = "C") -> None:
         """Until the consumer has noticed that nobody listens to its subject."""
@@ -144,6 +162,28 @@ class Recorder:
                 break
             messages.append(message)
             self.note(f"{at}: " + self._describe(message))
+        self.received += messages
+        return messages
+
+    async def receive_late(self, since: float, seconds: float, *, at: str = "in") -> None:
+        """The next message there, which may come only when so much time has passed; later is not wrong."""
+        await self.receive(at=at)
+        is_late = asyncio.get_running_loop().time() - since >= seconds
+        self.note(f"{at}: not before {seconds} s" if is_late else f"{at}: too early")
+
+    async def receive_changes(self, count: int, *, at: str = "in") -> list[Msg]:
+        """So many messages that differ from the one before; those that repeat it are not noted.
+
+        How many heartbeats come between two messages depends on how busy the machine is.
+        """
+        messages: list[Msg] = []
+        while len(messages) < count:
+            message = await self._inboxes[at].next_msg(timeout=WAIT_SECONDS)
+            line = f"{at}: " + self._describe(message)
+            if line != self._last.get(at):
+                messages.append(message)
+                self.note(line)
+            self._last[at] = line
         self.received += messages
         return messages
 
@@ -209,10 +249,10 @@ def _hide_field(key: str, value: Any) -> Any:
 
 
 async def play(server: Server, session: Session) -> list[str]:
-    client = await nats.connect(f"nats://{server.host}:{server.port}", allow_reconnect=False)
+    client = await connect(f"nats://{server.host}:{server.port}", allow_reconnect=False)
     recorder = Recorder(client)
     try:
-        await asyncio.wait_for(session(recorder), 30)
+        await asyncio.wait_for(session(recorder), SESSION_SECONDS)
         await client.request(f"{API}STREAM.DELETE.S", b"", timeout=WAIT_SECONDS)
     finally:
         await client.close()

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import nats
 import pytest
+from nats import connect
 from nats.aio.client import Client
 from nats.js.api import AccountLimits, StorageType
 from nats.js.errors import APIError, BadRequestError
@@ -47,7 +47,7 @@ async def account(
 @BOTH
 async def test_limits_of_the_account_are_told_and_kept(kind: ServerKind, tmp_path: Path) -> None:
     async with account(kind, tmp_path) as (_, client):
-        jetstream = client.jetstream()
+        jetstream = client.jetstream(timeout=30)
         with pytest.raises(BadRequestError) as error:
             await jetstream.add_stream(name="S")
         assert error.value.err_code == 10113
@@ -77,7 +77,7 @@ async def test_limits_of_the_account_are_told_and_kept(kind: ServerKind, tmp_pat
 @BOTH
 async def test_an_account_that_is_full_stores_nothing_more(kind: ServerKind, tmp_path: Path) -> None:
     async with account(kind, tmp_path, "{ max_file: 1000 }") as (_, client):
-        jetstream = client.jetstream()
+        jetstream = client.jetstream(timeout=30)
         await jetstream.add_stream(name="S")
         await jetstream.add_stream(name="T")
         for number in range(10):
@@ -92,24 +92,24 @@ async def test_an_account_that_is_full_stores_nothing_more(kind: ServerKind, tmp
 @BOTH
 async def test_streams_of_the_account_are_there_after_a_restart(kind: ServerKind, tmp_path: Path) -> None:
     async with account(kind, tmp_path) as (_, client):
-        await client.jetstream().add_stream(name="S", max_bytes=1000)
-        await client.jetstream().publish("S", b"kept")
+        await client.jetstream(timeout=30).add_stream(name="S", max_bytes=1000)
+        await client.jetstream(timeout=30).publish("S", b"kept")
     assert (tmp_path / "jetstream" / "TEAM" / "streams" / "S").is_dir()
     assert not (tmp_path / "jetstream" / "$G").exists()
     async with account(kind, tmp_path) as (server, client):
-        assert (await client.jetstream().get_msg("S", 1)).data == b"kept"
-        assert (await client.jetstream().account_info()).storage == 35
+        assert (await client.jetstream(timeout=30).get_msg("S", 1)).data == b"kept"
+        assert (await client.jetstream(timeout=30).account_info()).storage == 35
         assert re.search(r"Restored 1 messages for stream 'TEAM > S'", server.log())
 
 
 @BOTH
 async def test_all_users_of_the_account_share_its_streams(kind: ServerKind, tmp_path: Path) -> None:
     async with account(kind, tmp_path) as (server, guest):
-        await guest.jetstream().add_stream(name="S", max_bytes=1000)
-        boss = await nats.connect(f"nats://boss:secret@{server.host}:{server.port}", allow_reconnect=False)
-        await boss.jetstream().publish("S", b"from the boss")
+        await guest.jetstream(timeout=30).add_stream(name="S", max_bytes=1000)
+        boss = await connect(f"nats://boss:secret@{server.host}:{server.port}", allow_reconnect=False)
+        await boss.jetstream(timeout=30).publish("S", b"from the boss")
         await boss.close()
-        assert (await guest.jetstream().get_msg("S", 1)).data == b"from the boss"
+        assert (await guest.jetstream(timeout=30).get_msg("S", 1)).data == b"from the boss"
         reader, writer = await asyncio.open_connection(server.host, server.port)
         writer.write(b'CONNECT {"user":"boss","pass":"wrong"}\r\nPING\r\n')
         assert (await reader.read()).endswith(b"-ERR 'Authorization Violation'\r\n")
@@ -133,8 +133,8 @@ def test_an_account_with_more_than_the_server_has_keeps_it_from_starting(
 async def test_even_the_first_message_may_not_exceed_the_limit(tmp_path: Path) -> None:
     """nats-server lets it pass, because it knows of no use yet."""
     async with account("headrace", tmp_path, "{ max_file: 100 }") as (_, client):
-        await client.jetstream().add_stream(name="S")
+        await client.jetstream(timeout=30).add_stream(name="S")
         with pytest.raises(APIError) as error:
-            await client.jetstream().publish("S", b"x" * 100)
+            await client.jetstream(timeout=30).publish("S", b"x" * 100)
         assert error.value.err_code == 10002
-        await client.jetstream().publish("S", b"x" * 69)
+        await client.jetstream(timeout=30).publish("S", b"x" * 69)

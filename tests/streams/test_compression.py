@@ -12,10 +12,11 @@ from nats.aio.client import Client
 
 from tests.adversity.recorder import Record, check, create_stream, stored_messages
 from tests.servers import Server
-from tests.streams.peers import ask, client_of, jetstream_server
+from tests.streams.peers import SECOND, ask, client_of, jetstream_server
 from tests.streams.test_recovery import STREAMS, describe
 
 MESSAGES = 1100
+POLLS = 1200  # a minute
 SIZE = 32 * 1024  # of each; two full segments of 16 MiB
 CONFIG = {
     "name": "CRASH",
@@ -36,7 +37,7 @@ def is_compressed(path: Path) -> bool:
 
 
 async def wait_until_compressed(directory: Path, stream: str) -> None:
-    for _ in range(600):
+    for _ in range(POLLS):
         paths = segments(directory, stream)
         if len(paths) > 2 and all(map(is_compressed, paths[:-1])):
             return
@@ -45,7 +46,7 @@ async def wait_until_compressed(directory: Path, stream: str) -> None:
 
 
 async def direct_get(client: Client, seq: int) -> bytes:
-    message = await client.request("$JS.API.DIRECT.GET.CRASH", b'{"seq":%d}' % seq, timeout=5)
+    message = await client.request("$JS.API.DIRECT.GET.CRASH", b'{"seq":%d}' % seq, timeout=30)
     return message.data
 
 
@@ -56,7 +57,11 @@ async def check_reading(server: Server, client: Client, record: Record, state: d
     answer = await ask(
         client,
         "CONSUMER.CREATE.CRASH",
-        {"stream_name": "CRASH", "config": {"filter_subject": "crash.2", "ack_policy": "none"}},
+        {
+            "stream_name": "CRASH",
+            # It must not go between the description before a restart and the one after it.
+            "config": {"filter_subject": "crash.2", "ack_policy": "none", "inactive_threshold": 600 * SECOND},
+        },
     )
     expected = sum(number % 5 == 2 for number in record.acknowledged.values())
     assert answer["num_pending"] == expected
@@ -72,7 +77,7 @@ async def test_a_compressed_stream_is_smaller_and_otherwise_the_same(tmp_path: P
             await asyncio.to_thread(record.publish, server.port, count=MESSAGES, size=SIZE, in_flight=64)
             assert len(record.acknowledged) == MESSAGES
             await wait_until_compressed(tmp_path, "CRASH")
-            for _ in range(400):
+            for _ in range(POLLS):
                 states = {name: info["state"] for name, info in (await describe(client)).items()}
                 if states["PLAIN"]["messages"] == MESSAGES:
                     break
@@ -95,7 +100,7 @@ async def test_a_compressed_stream_is_smaller_and_otherwise_the_same(tmp_path: P
             await ask(client, "STREAM.UPDATE.CRASH", {**CONFIG, "compression": "none", "max_msgs": 100})
             kept = await asyncio.to_thread(stored_messages, server.port)
             assert sorted(kept) == list(range(MESSAGES - 99, MESSAGES + 1))
-            for _ in range(200):
+            for _ in range(POLLS):
                 if len(segments(tmp_path, "CRASH")) < 3:
                     break
                 await asyncio.sleep(0.05)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.store.log import Log
-from headrace.streams.endings import FEW, Endings
 from headrace.streams.ingest.publication import Publication
+from headrace.streams.ttl_heap import FEW, TtlHeap
 from tests.streams.clock_loop import SECOND
 from tests.streams.expiry_pair import Config, Pair, run_pair
 
@@ -67,7 +67,7 @@ def test_endings_of_messages_that_are_gone_are_forgotten() -> None:
     log = Log()
     log.recover()
     log.configure(max_msgs_per_subject=1)
-    endings, most = Endings(log), 0
+    endings, most = TtlHeap(log), 0
     for k in range(20 * FEW):
         seq = log.append(b"key-%d" % (k % 10), b"", b"x")
         endings.add((k * 7919 % 10007 + SECOND, seq))

@@ -105,7 +105,7 @@ async def fill(client: Client, history: History) -> bool:
             headers = {"Nats-TTL": "never" if ttl == NEVER else str(ttl)} if ttl else {}
             headers |= {"KV-Operation": "PURGE"} if is_kv_purge else {}
             headers |= {"Nats-Rollup": rollup} if rollup else {}
-            answer = await client.request(f"{name}.{subject}", b"x", timeout=5, headers=headers or None)
+            answer = await client.request(f"{name}.{subject}", b"x", timeout=30, headers=headers or None)
             assert b'"error"' not in answer.data, (step, answer.data)
     return time.monotonic() - began < FILL_SECONDS
 

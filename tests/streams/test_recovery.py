@@ -28,9 +28,9 @@ async def test_streams_survive_a_kill(tmp_path: Path) -> None:
             await ask(client, "STREAM.CREATE.C", {"name": "C"})
             await ask(client, "STREAM.CREATE.M", {"name": "M", "storage": "memory"})
             for number in range(20):
-                acknowledged = await client.request(f"a.{number % 3}", f"{number}".encode(), timeout=5)
+                acknowledged = await client.request(f"a.{number % 3}", f"{number}".encode(), timeout=30)
                 assert json.loads(acknowledged.data)["seq"] == number + 1
-            await client.request("B", b"one", timeout=5)
+            await client.request("B", b"one", timeout=30)
             await ask(client, "STREAM.MSG.DELETE.A", {"seq": 7})
             await ask(client, "STREAM.PURGE.A", {"seq": 3})
             await ask(client, "STREAM.UPDATE.A", {**config, "description": "changed", "max_msgs": 10})
@@ -44,7 +44,7 @@ async def test_streams_survive_a_kill(tmp_path: Path) -> None:
             assert before["A"]["config"]["description"] == "changed"
             message = await ask(client, "STREAM.MSG.GET.A", {"last_by_subj": "a.1"})
             assert message["message"]["seq"] == 20
-            acknowledged = await client.request("B", b"two", timeout=5)
+            acknowledged = await client.request("B", b"two", timeout=30)
             assert json.loads(acknowledged.data) == {"stream": "B", "seq": 51}
     assert not (tmp_path / STREAMS / "C").exists()
 
@@ -54,7 +54,7 @@ async def test_a_stop_in_order_keeps_everything(tmp_path: Path) -> None:
         async with client_of(server) as client:
             await ask(client, "STREAM.CREATE.A", {"name": "A", "compression": "s2"})
             for _ in range(100):
-                await client.request("A", b"x" * 1000, timeout=5)
+                await client.request("A", b"x" * 1000, timeout=30)
             before = await describe(client)
     with jetstream_server("headrace", tmp_path) as server:
         async with client_of(server) as client:
@@ -67,7 +67,7 @@ async def test_a_damaged_configuration_is_reported_and_left_alone(tmp_path: Path
         async with client_of(server) as client:
             for name in ("A", "B"):
                 await ask(client, f"STREAM.CREATE.{name}", {"name": name})
-                await client.request(name, b"one", timeout=5)
+                await client.request(name, b"one", timeout=30)
     meta = tmp_path / STREAMS / "A" / "meta.json"
     data = bytearray(meta.read_bytes())
     data[len(data) // 2] ^= 1
@@ -90,7 +90,7 @@ async def test_what_a_cut_short_creation_left_is_in_nobodys_way(tmp_path: Path) 
         async with client_of(server) as client:
             assert (await ask(client, "STREAM.NAMES"))["streams"] is None
             assert (await ask(client, "STREAM.CREATE.A", {"name": "A"}))["did_create"]
-            assert json.loads((await client.request("A", b"one", timeout=5)).data)["seq"] == 1
+            assert json.loads((await client.request("A", b"one", timeout=30)).data)["seq"] == 1
 
 
 async def test_a_deletion_that_was_cut_short_is_finished(tmp_path: Path) -> None:

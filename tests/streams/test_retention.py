@@ -11,6 +11,8 @@ from nats.aio.client import Client
 
 from tests.streams.peers import Peers, ask, client_of, jetstream_server
 
+POLLS, POLL_SECONDS = 2000, 0.02
+
 
 async def create(peers: Peers, retention: str, **config: Any) -> None:
     body = {"name": "R", "subjects": ["r.*"], "retention": retention, **config}
@@ -28,25 +30,29 @@ async def add_consumer(peers: Peers, name: str, subject: str = "") -> Any:
 async def settled_state(peers: Peers, messages: int) -> None:
     """Both servers must come to have that many messages, and then agree on the rest of the state."""
     for client in (peers.real, peers.ours):
-        for _ in range(200):
+        for _ in range(POLLS):
             if (await ask(client, "STREAM.INFO.R"))["state"]["messages"] == messages:
                 break
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(POLL_SECONDS)
     state = (await peers.ask("STREAM.INFO.R", {"deleted_details": True}))["state"]
     assert state["messages"] == messages
 
 
-async def take(client: Client, consumer: str, count: int, acknowledge: bool = True) -> None:
-    subscription = await client.jetstream().pull_subscribe_bind(consumer, "R")
-    for message in await subscription.fetch(count, timeout=5):
-        if acknowledge:
-            await message.ack_sync()
+async def take(client: Client, consumer: str, most: int) -> int:
+    """How many there were: nats-server gives no more at once than its consumer has heard of so far."""
+    subscription = await client.jetstream(timeout=30).pull_subscribe_bind(consumer, "R")
+    messages = await subscription.fetch(most, timeout=30)
+    for message in messages:
+        await message.ack_sync(timeout=30)
     await subscription.unsubscribe()
+    return len(messages)
 
 
 async def take_both(peers: Peers, consumer: str, count: int) -> None:
     for client in (peers.real, peers.ours):
-        await take(client, consumer, count)
+        left = count
+        while left:
+            left -= await take(client, consumer, left)
 
 
 @pytest.mark.parametrize(("retention", "kept"), [("interest", 0), ("workqueue", 3)])
@@ -99,7 +105,7 @@ async def test_what_was_acknowledged_is_gone_after_a_kill(tmp_path: Path, retent
             config |= {"filter_subject": "r.1", "ack_wait": 200_000_000}
             await ask(client, "CONSUMER.DURABLE.CREATE.R.one", {"stream_name": "R", "config": config})
             for _ in range(10):
-                await client.request("r.1", b"x", timeout=5)
+                await client.request("r.1", b"x", timeout=30)
             await take(client, "one", 4)
             server.process.kill()
     with jetstream_server("headrace", tmp_path) as server:
@@ -122,7 +128,7 @@ async def test_what_nobody_is_interested_in_goes_at_the_start_unless_a_consumer_
                 config = {"durable_name": name, "ack_policy": "explicit", "filter_subject": f"r.{name}"}
                 body = {"stream_name": "R", "config": config}
                 await ask(client, f"CONSUMER.DURABLE.CREATE.R.{name}", body)
-                await client.request(f"r.{name}", b"x", timeout=5)
+                await client.request(f"r.{name}", b"x", timeout=30)
     (meta,) = tmp_path.glob("jetstream/$G/streams/R/consumers/2/meta.json")
     if is_damaged:
         meta.write_bytes(b"damaged")

@@ -19,7 +19,7 @@ from headrace.logs import Logger
 from headrace.streams import formats
 from headrace.streams.errors import StoreError
 from headrace.streams.jetstream_account import API_INFO, JetStreamAccount
-from headrace.streams.resources import ServerResources
+from headrace.streams.jetstream_limits import ServerResources
 from headrace.streams.slices import Slices
 
 

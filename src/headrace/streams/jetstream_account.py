@@ -1,7 +1,8 @@
 """The JetStream of one account: its streams, its API and its in-process client.
 
 `start` reads what is on disk, before the first client connects. A stream whose files are too damaged to be
-read is reported and its directory left alone; nothing is ever deleted because it could not be read.
+read, or cannot be read at present, is reported and its directory left alone; nothing is ever deleted because
+it could not be read. That includes its consumers: without one of them nobody knows which messages it needs.
 
     <store_dir>/jetstream/<account>/streams/<name>/meta.json, msgs/, consumers/
 """
@@ -25,11 +26,12 @@ from headrace.streams import formats
 from headrace.streams.api.advisories import client_info
 from headrace.streams.api.dispatch import Api, Request
 from headrace.streams.api.domain import DomainApi
+from headrace.streams.api.message_trace import RequestTracer
 from headrace.streams.api.routes import REFUSALS, ROUTES
-from headrace.streams.api.tracing import RequestTracer
 from headrace.streams.backup.transfers import Transfers
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.consumers.restore import recover_consumers
+from headrace.streams.consumers.on_disk.directory import StoredConsumers, load_all
+from headrace.streams.consumers.on_disk.recovery import recover_consumers
 from headrace.streams.errors import StoreError
 from headrace.streams.files import (
     META,
@@ -38,8 +40,10 @@ from headrace.streams.files import (
     list_directory,
     make_directory,
     read_checked,
+    reason_of,
 )
-from headrace.streams.resources import AccountLimits, AccountResources
+from headrace.streams.jetstream_limits import AccountLimits, AccountResources
+from headrace.streams.slices import Work, at_once
 from headrace.streams.stream import Stream
 from headrace.streams.wire_types import Int, Int64, Uint64, always
 from headrace.subjects.grammar import encode
@@ -120,11 +124,11 @@ class JetStreamAccount:
 
     def start(self) -> None:
         """Raises StoreError if the directory cannot be used."""
-        if self.is_enabled:
-            self._recover_all()
+        consumers = self._recover_all() if self.is_enabled else {}
         for stream in list(self.streams.values()):
             stream.start(is_new=False)
-            if recover_consumers(stream):
+            at_once(stream.subscribe())
+            if recover_consumers(stream, consumers[stream.name]):
                 stream.on_consumers_recovered()
         jetstream = self.jetstream
         if jetstream.domain:
@@ -171,46 +175,56 @@ class JetStreamAccount:
             if error := save.exception():
                 logger.error(f"The state of consumer {saves[save]!r} is not saved: {error!r}")
 
-    def _recover_all(self) -> None:
+    def _recover_all(self) -> dict[str, StoredConsumers]:
+        """The consumers of all streams that could be read, by stream."""
         try:
             make_directory(self.directory)
+            names = list_directory(self.directory)
         except OSError as error:
-            raise StoreError(f"{self.directory}: {(error.strerror or str(error)).lower()}") from None
-        for name in list_directory(self.directory):
-            self._recover(name)
+            raise StoreError(reason_of(error)) from None
+        found = {}
+        for name in names:
+            consumers = self._recover(name)
+            if consumers is not None:
+                found[name] = consumers
+        return found
 
-    def _recover(self, name: str) -> None:
+    def _recover(self, name: str) -> StoredConsumers | None:
+        """None: there is no such stream, or it is not available."""
         logger = self.jetstream.logger
         directory = os.path.join(self.directory, name)
         try:
-            meta = msgspec.json.decode(read_checked(os.path.join(directory, META)), type=StreamMeta)
-            if meta.config.name != name:
-                raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
-        except (StoreError, *UNREADABLE_JSON) as error:
             if is_leftover(directory):
-                return  # the server was killed before this stream existed
-            logger.error(f"Stream {name!r} is not available and its files are left alone: {error}")
-            return
-        stream = Stream(self, meta.config, meta.created, directory)
-        try:
+                return None  # the server was killed before this stream existed
+            meta = _read_meta(directory, name)
+            consumers = load_all(directory)
+            stream = Stream(self, meta.config, meta.created, directory)
             damages = stream.open()
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, StoreError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else error
             logger.error(f"Stream {name!r} is not available and its files are left alone: {reason}")
-            return
+            return None
         for damage in damages:
             logger.warn(f"Stream {name!r}: {damage}")
-        self.add(stream)
+        at_once(self._add(stream))
         logger.info(f"  Restored {stream.log.count:,} messages for stream '{self.name} > {name}'")
+        return consumers
 
-    def add(self, stream: Stream) -> None:
-        """From here on no other stream can have its name or its subjects."""
+    async def add(self, stream: Stream) -> None:
+        """From here on no other stream can have its name or its subjects.
+
+        The caller holds the lock for changes of streams, here and in `remove`.
+        """
+        await self.jetstream.slices.result(self._add(stream))
+
+    def _add(self, stream: Stream) -> Work[None]:
         self.streams[stream.name] = stream
-        self.resources.add_subjects(stream.config)
+        yield from self.resources.add_subjects(stream.config)
 
-    def remove(self, stream: Stream) -> None:
-        del self.streams[stream.name]
-        self.resources.remove_subjects(stream.config)
+    async def remove(self, stream: Stream) -> None:
+        """Others may have its name at once, and its subjects when this returns."""
+        self.streams.pop(stream.name, None)  # a request that is cancelled may not have added it yet
+        await self.jetstream.slices.result(self.resources.remove_subjects(stream.config))
 
     def stream_directory(self, config: StreamConfig) -> str | None:
         """The directory of a stream; None in memory. Raises StoreError if no directory can have its name."""
@@ -267,3 +281,15 @@ class JetStreamAccount:
         if request.payload:
             fields["request"] = text(request.payload)
         self.publish_advisory("$JS.EVENT.ADVISORY.API", "api_audit", fields)
+
+
+def _read_meta(directory: str, name: str) -> StreamMeta:
+    """Raises StoreError if it is damaged, OSError if it cannot be read."""
+    path = os.path.join(directory, META)
+    try:
+        meta = msgspec.json.decode(read_checked(path), type=StreamMeta)
+    except UNREADABLE_JSON as error:
+        raise StoreError(f"{path}: {error}") from None
+    if meta.config.name != name:
+        raise StoreError(f"{directory}: holds the stream {meta.config.name!r}")
+    return meta

@@ -5,8 +5,11 @@ A purge works in slices. It removes only messages that were stored before it was
 
 from __future__ import annotations
 
+from functools import partial
+
 from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
+from headrace.engine.store.store import Watcher
 from headrace.streams.slices import STEP_RECORDS, Slices
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
@@ -64,21 +67,28 @@ async def _remove_matching(slices: Slices, log: Log, filter_: Filter, last: int)
 
 async def _keep_newest(slices: Slices, log: Log, filter_: Filter, last: int, keep: int) -> int:
     removed, seq = 0, log.first_seq
-    newest = log.last_seq
-    most = log.count_from(log.first_seq, filter_) - keep
-    gone = log.last_seq - log.count  # appending does not change it, removing does
+    matching, newer = (
+        Watcher(),
+        Watcher(),
+    )  # the log keeps their counts exact, whoever removes messages meanwhile
+    matching.next_seq, newer.next_seq = log.first_seq, log.last_seq + 1
 
     def step() -> bool:
-        nonlocal removed, seq, most, gone
-        if log.last_seq - log.count != gone:  # somebody else removed messages: fewer are left to remove
-            most = log.count_from(log.first_seq, filter_) - log.count_from(newest + 1, filter_) - keep
+        nonlocal removed, seq
+        most = matching.num_pending - newer.num_pending - keep
         if most <= 0:
             return True
         some, seq = log.remove_matching(seq, last, filter_, most, STEP_RECORDS)
         removed += some
-        most -= some
-        gone = log.last_seq - log.count
         return seq > last
 
-    await slices.remove(log, step, progress=lambda: seq)
+    try:
+        for watcher in (matching, newer):
+            watcher.filter = filter_
+            log.begin_to_watch(watcher)
+            await slices.run(partial(log.count_ahead, watcher, STEP_RECORDS))
+        await slices.remove(log, step, progress=lambda: seq)
+    finally:
+        log.remove_watcher(matching)
+        log.remove_watcher(newer)
     return removed

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +35,8 @@ SLICE_SECONDS = 0.002
 RETRY_SECONDS = 1.0
 STEP_RECORDS = 2000
 """Records that a step may read; about half a millisecond."""
+STEP_SUBJECTS = 50
+"""Subjects of a configuration that a step may compare; about half a millisecond, too."""
 STEP_ITEMS = 10
 """Streams or consumers that a step may describe; about half a millisecond, too."""
 STUCK_STEPS = 1000
@@ -43,6 +45,8 @@ STUCK_STEPS = 1000
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
+Work = Generator[None, None, Made]
+"""Pauses at each `yield`, where others may run, and returns what it made."""
 Step = Callable[[], bool]
 """Does a part of the work, and returns whether that was the last."""
 Progress = Callable[[], object]
@@ -53,6 +57,16 @@ _END = object()
 def steps_of(work: Iterator[object]) -> Step:
     """Each step runs to the next `yield`."""
     return lambda: next(work, _END) is _END
+
+
+def at_once(work: Work[Made]) -> Made:
+    """What the work returns, without a pause: before there are any clients."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            made: Made = end.value
+            return made
 
 
 class StuckError(RuntimeError):
@@ -116,6 +130,20 @@ class Slices:
 
         self.add(step_until_done)
         await done
+
+    async def result(self, work: Work[Made]) -> Made:
+        """What the work returns; each step runs to its next `yield`."""
+        made: list[Made] = []
+
+        def step() -> bool:
+            try:
+                next(work)
+            except StopIteration as end:
+                made.append(end.value)
+            return bool(made)
+
+        await self.run(step)
+        return made[0]
 
     async def map(self, function: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
         """The results for all items, a few at a time; an item may have changed when it is its turn."""

@@ -33,10 +33,10 @@ from headrace.streams.files import MESSAGES
 from headrace.streams.formats import format_time
 from headrace.streams.ingest.acknowledgements import encode_error
 from headrace.streams.ingest.decisions import Ingest
-from headrace.streams.lifetimes import has_own_ages
+from headrace.streams.message_ttl import has_own_ages
 from headrace.streams.purge import purge
 from headrace.streams.retention import Retention
-from headrace.streams.slices import STEP_RECORDS, Background, Step, StuckError, outcome, steps_of
+from headrace.streams.slices import STEP_RECORDS, Background, Step, StuckError, Work, outcome, steps_of
 from headrace.subjects.grammar import encode
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ ERASE_SECONDS = 2.0
 NO_MEMORY = "out of memory"
 STEP_MESSAGES = 200
 """Handled in Python in one step; about a millisecond."""
+STEP_CONSUMERS = 20
+"""The same, for consumers that deliver messages."""
 
 
 class Stream:
@@ -64,6 +66,8 @@ class Stream:
         self.directory = directory
         self.is_started = False
         self.consumers: dict[str, Consumer] = {}
+        self.damaged_consumers: set[str] = set()
+        """Their configuration is lost: what they need is kept until one is deleted or created again."""
         self.log: Log = Log(
             os.path.join(directory, MESSAGES) if directory else None,
             committer=jetstream.committer if directory else None,
@@ -74,7 +78,7 @@ class Stream:
         self.ingest = Ingest(self)
         self._acknowledged: deque[int] = deque()
         self._erasing: asyncio.TimerHandle | None = None
-        self._retention = Retention(self.log, self.consumers)
+        self._retention = Retention(self.log, self.consumers, self.damaged_consumers)
         self._slices = slices = jetstream.slices
         self._removing_acknowledged = Background(slices, self.log, self._remove_acknowledged)
         self._removing_unneeded = Background(
@@ -84,6 +88,7 @@ class Stream:
             progress=lambda: self._retention.checked_seq,
             on_stuck=self._on_stuck,
         )
+        self._to_wake: dict[Consumer, None] = {}
         self._removed_messages = RemovedMessages(slices, self.log, self.consumers)
         self._expiry = Expiry(slices, self.log, jetstream.now, self.on_removed, self._on_stuck)
         self._direct_get = DirectGet(
@@ -98,11 +103,15 @@ class Stream:
     # -- starting and stopping
 
     def open(self) -> list[str]:
-        """Read what is on disk. Returns a line for each damage that was found and repaired or skipped."""
+        """Read what is on disk. Returns a line for each damage that was found and repaired or skipped.
+
+        Raises OSError if something cannot be read.
+        """
+        self.ingest.load()
         return list(self.log.recover())
 
     def start(self, *, is_new: bool) -> None:
-        """Accept messages from here on."""
+        """Be ready for messages, which come once it has subscribed."""
         if is_new and self.config.first_seq:
             self.log.skip(self.config.first_seq)
             self.log.commit()
@@ -113,7 +122,6 @@ class Stream:
         self.log.on_committed = self.after_commit
         self.is_started = True
         self._configure()
-        self._subscribe()
 
     def on_consumers_recovered(self) -> None:
         """All of its consumers are recovered."""
@@ -147,12 +155,11 @@ class Stream:
         self.log.close()
 
     def update(self, config: StreamConfig) -> None:
-        """Use a configuration that was checked and is on disk. Then call `enforce_limits`."""
+        """Use a configuration that was checked and is on disk. Then `subscribe` and `enforce_limits`."""
         self.config = config
         self._limit(at_once=False)
         self._retention.configure(config.retention)
         self._configure()
-        self._subscribe()
 
     async def enforce_limits(self) -> None:
         """Remove what the configuration no longer allows. Raises ApiError if that cannot be written."""
@@ -206,12 +213,16 @@ class Stream:
             served.add(config.mirror.name)
         self._direct_get.serve(served)
 
-    def _subscribe(self) -> None:
-        """The subjects themselves are the ids of the subscriptions."""
+    def subscribe(self) -> Work[None]:
+        """Accept messages of its subjects, and of no others. The subjects are the ids of subscriptions."""
         wanted = {encode(subject) for subject in self.config.subjects}
-        for subject in set(self.sink.subscriptions) - wanted:
+        for index, subject in enumerate(set(self.sink.subscriptions) - wanted):
+            if index % STEP_MESSAGES == 0:
+                yield
             self.sink.unsubscribe(subject, -1)
-        for subject in wanted - set(self.sink.subscriptions):
+        for index, subject in enumerate(wanted - set(self.sink.subscriptions)):
+            if index % STEP_MESSAGES == 0:
+                yield
             self.sink.subscribe(subject, None, subject)
 
     # -- messages come and go
@@ -241,11 +252,18 @@ class Stream:
             self._removing_unneeded.start()
         self._expiry.arm()
         self._removed_messages.notice()
-        self.wake_consumers()
+        is_waking = bool(self._to_wake)
+        self._to_wake.update(dict.fromkeys(self.consumers.values()))
+        if not is_waking:
+            self._wake_consumers()
 
-    def wake_consumers(self) -> None:
-        for consumer in list(self.consumers.values()):
+    def _wake_consumers(self) -> None:
+        """Some of them, and the others when other clients have had a turn: there may be thousands."""
+        for consumer in list(islice(self._to_wake, STEP_CONSUMERS)):
+            del self._to_wake[consumer]
             consumer.wake()
+        if self._to_wake:
+            self.later(self._wake_consumers)
 
     def later(self, action: Callable[[], object]) -> None:
         """Run it at the end of the tick, when it may publish and subscribe."""
@@ -274,6 +292,11 @@ class Stream:
             self._retention.check_all()
             self._removing_unneeded.start()
 
+    def on_damaged_consumer_gone(self, name: str) -> None:
+        """It was deleted, or created again: nobody needs more than the other consumers say."""
+        self.damaged_consumers.discard(name)
+        self.on_consumer_gone()
+
     def _remove_unneeded(self) -> bool:
         return not self.is_started or self._retention.check(STEP_MESSAGES)
 
@@ -283,9 +306,9 @@ class Stream:
 
     def on_purged(self) -> None:
         """A rollup removed earlier messages."""
-        self.later(self._tell_of_purge)
+        self.later(self._notify_of_purge)
 
-    def _tell_of_purge(self) -> None:
+    def _notify_of_purge(self) -> None:
         self._slices.add(self._forgetting_purged())
 
     def _forgetting_purged(self) -> Step:

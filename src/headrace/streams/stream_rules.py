@@ -7,6 +7,8 @@ order. Rules about mirrors and sources are in source_rules.
 `check_update` does the same for a stream that exists: some things cannot be changed any more.
 
 `pedantic` refuses what would otherwise be silently corrected.
+
+A configuration may have thousands of subjects, so checks that compare them pause in between (slices.py).
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import copy
 from headrace.config.durations import format_duration
 from headrace.streams.config import Placement, StreamConfig
 from headrace.streams.errors import ApiError, api_error
+from headrace.streams.jetstream_limits import AccountResources
 from headrace.streams.origins.source_rules import check_cycles, check_mirror, check_prefixes, check_sources
-from headrace.streams.resources import AccountResources
+from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.subject_tree import STEPS, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping
@@ -49,7 +52,7 @@ def is_valid_asset_name(name: str) -> bool:
 
 def check_stream_config(
     config: StreamConfig, resources: AccountResources, *, pedantic: bool = False
-) -> StreamConfig:
+) -> Work[StreamConfig]:
     """The configuration with its defaults. Raises ApiError."""
     check_texts(config)
     config = copy.deepcopy(config)
@@ -59,14 +62,14 @@ def check_stream_config(
     check_features(config, pedantic)
     neighbours = resources.configs()
     if config.mirror:
-        check_mirror(config, neighbours, pedantic)
-    check_sources(config, neighbours)
-    check_prefixes(config, neighbours)
-    check_cycles(config, neighbours)
-    check_subjects(config)
+        yield from check_mirror(config, neighbours, pedantic)
+    yield from check_sources(config, neighbours)
+    yield from check_prefixes(config, neighbours)
+    yield from check_cycles(config, neighbours)
+    yield from check_subjects(config)
     check_bytes(config, resources)
     check_transform(config)
-    check_republish(config, pedantic)
+    yield from check_republish(config, pedantic)
     check_placement(config)
     return config
 
@@ -194,16 +197,17 @@ def need_rollup(config: StreamConfig, pedantic: bool, feature: str) -> None:
         config.allow_rollup_hdrs, config.deny_purge = True, False
 
 
-def check_subjects(config: StreamConfig) -> None:
+def check_subjects(config: StreamConfig) -> Work[None]:
     if not config.subjects:
         if not config.mirror and not config.sources:
             config.subjects = [config.name]
         return
     tree = SubjectTree(steps=STEPS)
-    for index, subject in enumerate(config.subjects):
-        tree.add(subject, str(index))
+    yield from tree.add_all(config.subjects)
     seen: set[str] = set()
     for index, subject in enumerate(config.subjects):
+        if index % STEP_SUBJECTS == 0:
+            yield
         if not grammar.is_valid_subject(subject):
             raise invalid("invalid subject")
         if subject in seen:
@@ -253,7 +257,7 @@ def check_transform(config: StreamConfig) -> None:
         raise api_error("stream_transform_invalid_destination", err=error) from None
 
 
-def check_republish(config: StreamConfig, pedantic: bool) -> None:
+def check_republish(config: StreamConfig, pedantic: bool) -> Work[None]:
     republish, transform = config.republish, config.subject_transform
     if not republish:
         return
@@ -266,8 +270,11 @@ def check_republish(config: StreamConfig, pedantic: bool) -> None:
         if pedantic:
             raise pedantic_error("implicit republish based on subject transform")
         republish.src = republish.dest = transform.dest
-    if any(grammar.overlap(republish.dest, subject) for subject in config.subjects):
-        raise invalid("stream configuration for republish destination forms a cycle")
+    for index, subject in enumerate(config.subjects):
+        if index % STEP_SUBJECTS == 0:
+            yield
+        if grammar.overlap(republish.dest, subject):
+            raise invalid("stream configuration for republish destination forms a cycle")
     try:
         Transform(republish.src, republish.dest)
     except TransformError:
@@ -286,9 +293,9 @@ def check_placement(config: StreamConfig) -> None:
 
 def check_update(
     old: StreamConfig, new: StreamConfig, resources: AccountResources, *, pedantic: bool = False
-) -> StreamConfig:
+) -> Work[StreamConfig]:
     """The configuration that the stream gets. Raises ApiError."""
-    config = check_stream_config(new, resources, pedantic=pedantic)
+    config = yield from check_stream_config(new, resources, pedantic=pedantic)
     if config.name != old.name:
         raise invalid("stream configuration name must match original")
     check_single_server(config)
@@ -327,7 +334,10 @@ def check_single_server(config: StreamConfig) -> None:
         raise api_error("stream_replicas_not_supported")
 
 
-def check_overlap(config: StreamConfig, resources: AccountResources) -> None:
+def check_overlap(config: StreamConfig, resources: AccountResources) -> Work[None]:
     """Raises ApiError if another stream has some of the same subjects."""
-    if any(resources.subjects.overlaps(subject, but=config.name) for subject in config.subjects):
-        raise api_error("stream_subject_overlap")
+    for index, subject in enumerate(config.subjects):
+        if index % STEP_SUBJECTS == 0:
+            yield
+        if resources.subjects.overlaps(subject, but=config.name):
+            raise api_error("stream_subject_overlap")

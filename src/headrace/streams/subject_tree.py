@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.streams.errors import api_error
+from headrace.streams.slices import STEP_SUBJECTS, Work
 
 STEPS = 1_000_000
 END = ""  # the key for subjects that end at a node; no token is empty
@@ -38,6 +39,13 @@ class SubjectTree:
         for token in tokens:
             node = node.setdefault(token, {})
         node.setdefault(END, set()).add(owner)
+
+    def add_all(self, subjects: Iterable[str], owner: str | None = None) -> Work[None]:
+        """Add all of them in steps; without an owner each one's owner is its index."""
+        for index, subject in enumerate(subjects):
+            if index % STEP_SUBJECTS == 0:
+                yield
+            self.add(subject, str(index) if owner is None else owner)
 
     def discard(self, subject: str, owner: str) -> None:
         path: list[tuple[Node, str]] = []

@@ -267,7 +267,7 @@ class Bench:
         end = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < end, "what was waited for has not come"
-            if self.is_ready(0.05):
+            if self.is_ready(0.005):
                 self.hub.poll()
 
     def close(self) -> None:

@@ -20,7 +20,10 @@ def peer(data: bytes, step: int = 0) -> Iterator[tuple[socket.socket, list[bytes
                 theirs.sendall(data[start : start + (step or len(data))])
             while piece := theirs.recv(65536):
                 heard.append(piece)
-                theirs.sendall(b"PONG\r\n" * piece.count(b"PING\r\n"))
+                if pings := piece.count(
+                    b"PING\r\n"
+                ):  # to send nothing fails, too, where somebody has hung up
+                    theirs.sendall(b"PONG\r\n" * pings)
 
     thread = threading.Thread(target=serve)
     thread.start()

@@ -60,3 +60,25 @@ def test_a_filter_matches_what_a_subscription_matches(pattern: list[bytes], subj
         return
     plain, _ = interest.match(b".".join(subject))
     assert Filter((b".".join(pattern),)).matches(b".".join(subject)) is bool(plain)
+
+
+PATTERNS = st.lists(st.lists(TOKENS, min_size=1, max_size=4).map(b".".join), min_size=9, max_size=30)
+
+
+@given(
+    PATTERNS, st.lists(st.sampled_from([b"a", b"b", b"a*", b"long-token", b"", b"*"]), min_size=1, max_size=5)
+)
+def test_many_patterns_match_what_each_of_them_matches(patterns: list[bytes], tokens: list[bytes]) -> None:
+    subject = b".".join(tokens)
+    matches = any(Filter((pattern,)).matches(subject) for pattern in patterns)
+    assert Filter(tuple(patterns)).matches(subject) is matches
+
+
+def test_very_many_and_very_long_patterns_match() -> None:
+    long = b".".join([b"a"] * 5000)
+    filter_ = Filter((*[b"s.%d.*" % number for number in range(5000)], long, b"*." * 4999 + b"b"))
+    assert filter_.matches(b"s.4999.x")
+    assert not filter_.matches(b"s.5000.x")
+    assert filter_.matches(long)
+    assert filter_.matches(long[:-1] + b"b")
+    assert not filter_.matches(long + b".a")

@@ -1,4 +1,7 @@
-"""Nonsense in, no crash out: random bytes, mutated frames and random cuts, from several peers at once."""
+"""Nonsense in, no crash out: random bytes, mutated frames and random cuts, from several peers at once.
+
+A few hundred of each here; a hundred thousand with `make test-long`, and more with the fuzzers of tests/fuzz.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.core.harness import Bench, bench
 
+SOME = 700
 CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
 PIECES = [
     b"PUB ",
@@ -104,19 +108,19 @@ def check(streams: list[bytes], cuts: list[int]) -> None:
         feed(made, streams, cuts)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=SOME, deadline=None)
 @given(streams=st.lists(STREAMS, min_size=1, max_size=3), cuts=CUTS)
 def test_operations_in_pieces(streams: list[bytes], cuts: list[int]) -> None:
     check(streams, cuts)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=SOME, deadline=None)
 @given(streams=st.lists(mutated(), min_size=1, max_size=3), cuts=CUTS)
 def test_mutated_frames(streams: list[bytes], cuts: list[int]) -> None:
     check(streams, cuts)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=SOME, deadline=None)
 @given(stream=st.binary(max_size=200), cuts=CUTS)
 def test_random_bytes(stream: bytes, cuts: list[int]) -> None:
     check([stream], cuts)

@@ -15,6 +15,7 @@ SOFT_BACKLOG = MIB
 FAIR_SHARE = 256 * 1024
 BUDGET = 32 * MIB
 OWED_LIMIT = 32 * MIB
+STALL_SECONDS = 0.010
 
 
 class Feed:
@@ -106,14 +107,21 @@ def test_a_publisher_is_paused_and_goes_on_without_loss_or_disorder(bench: Bench
 
 
 def test_a_paused_publisher_is_not_read(bench: Bench) -> None:
-    receiver, publisher = bench.subscriber(b"foo"), bench.connect()
-    feed = Feed(publisher, b"foo", 1000)
-    while not bench.hub.stalls:
-        assert feed.push(feed.made + 100)
+    for attempt in range(20):
+        receiver, publisher = bench.subscriber(b"foo.%d" % attempt), bench.connect()
+        feed = Feed(publisher, b"foo.%d" % attempt, 1000)
+        stalls = bench.hub.stalls
+        while bench.hub.stalls == stalls:
+            assert feed.push(feed.made + 100)
+            began = time.monotonic()
+            bench.hub.poll()
+        before = publisher.link.in_msgs
+        publisher.send_some(b"PING\r\n")
         bench.hub.poll()
-    before = publisher.link.in_msgs
-    publisher.send_some(b"PING\r\n")
-    bench.hub.poll()
+        if time.monotonic() - began < STALL_SECONDS:
+            break  # else the pause may be over: the machine is busy, and this has shown nothing
+    else:
+        pytest.fail("the machine is never quick enough to see a pause")
     assert publisher.link.in_msgs == before
     assert receiver.link.pending_bytes < SOFT_BACKLOG + MIB
     # The stall limit passes although the receiver has not moved: it is slow, and nobody waits for it again.
@@ -212,10 +220,7 @@ def test_many_stuck_receivers_do_not_stop_publishers_to_others(bench: Bench) -> 
     flood.send(message(b"foo", b"x" * 275_000))
     assert sum(min(peer.link.pending_bytes, FAIR_SHARE) for peer in stuck) > BUDGET
     other.send_some(message(b"bar", b"second"))
-    end = time.monotonic() + 1.0  # a hundred times the stall limit
-    while time.monotonic() < end and healthy.link.out_msgs < 2:
-        if bench.is_ready(0.02):
-            bench.hub.poll()
+    bench.settle_until(lambda: healthy.link.out_msgs == 2)
     assert healthy.payloads() == [b"first", b"second"]
 
 
@@ -227,10 +232,7 @@ def test_a_peer_that_leaves_over_budget_is_let_go(bench: Bench) -> None:
     assert sum(min(peer.link.pending_bytes, FAIR_SHARE) for peer in stuck) > BUDGET
     leaving.socket.close()
     stalls = bench.hub.stalls
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end and leaving.owner.closed is None:
-        if bench.is_ready(0.02):
-            bench.hub.poll()
+    bench.settle_until(lambda: leaving.owner.closed is not None)
     assert bench.hub.stalls - stalls < 100  # each of them also leaves an entry in the list of paused links
     assert leaving.owner.closed == "Client Closed"
 
@@ -307,10 +309,10 @@ def test_writes_expire_only_where_something_waits(bench: Bench) -> None:
 
 def test_the_write_deadline_counts_from_the_write(bench: Bench) -> None:
     peer = bench.connect()
-    time.sleep(0.2)  # a quiet server: no poll in between
+    time.sleep(1.2)  # a quiet server: no poll in between
     peer.link.send(b"x" * MIB)
     bench.hub.flush()
-    bench.hub.tidy(0.15)
+    bench.hub.tidy(1.0)
     assert peer.owner.closed is None
 
 

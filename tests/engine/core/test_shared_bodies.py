@@ -116,6 +116,43 @@ def test_one_connection_gets_each_message_under_all_its_sids_before_the_next() -
         assert got == b""
 
 
+@settings(max_examples=60)
+@given(
+    sizes=st.lists(st.sampled_from(SIZES), max_size=12),
+    sids=st.lists(st.sampled_from([1, 22, 333, 10**70]), min_size=2, max_size=4, unique=True),
+    headers=st.booleans(),
+    maximum=st.sampled_from([0, 3]),
+    buffer_bytes=st.sampled_from([0, 2048]),
+)
+def test_all_subscriptions_of_one_connection_get_every_message(
+    sizes: list[int], sids: list[int], headers: bool, maximum: int, buffer_bytes: int
+) -> None:
+    """The first of them may end after three messages."""
+    with bench() as made:
+        peer = made.connect(buffer_bytes=buffer_bytes)
+        for sid in sids:
+            peer.send(b"SUB a %d\r\n" % sid)
+        if maximum:
+            peer.send(b"UNSUB %d %d\r\n" % (sids[0], maximum))
+        publisher = made.connect()
+        block = b"NATS/1.0\r\nA: b\r\n\r\n" if headers else b""
+        expected, got = [], b""
+        for number, size in enumerate(sizes):
+            payload = bytes([65 + number]) * size
+            sizes_text = b"%d %d" % (len(block), len(block) + size) if headers else b"%d" % size
+            rest = b"%b\r\n%b%b\r\n" % (sizes_text, block, payload)
+            letter = b"H" if headers else b""
+            publisher.send(letter + b"PUB a " + rest)
+            who = sids[1:] if maximum and number >= maximum else sids
+            expected += [letter + b"MSG a %d " % sid + rest for sid in who]
+            got += peer.receive()
+        got += peer.receive_all()
+        assert len(got) == sum(map(len, expected))
+        for frame_expected in expected:  # a subscription that ends may change the order of the others
+            assert frame_expected in got
+        assert peer.link.out_msgs == len(expected)
+
+
 def test_a_receiver_that_reads_nothing_gets_everything_later() -> None:
     with bench() as made:
         slow, fast = subscribers(made, [1, 2], buffer_bytes=4096)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.engine.core.harness import Bench, RecordingOwner
 from tests.wire_samples import SAMPLES, Sample
@@ -59,12 +58,12 @@ def test_byte_by_byte(sample: Sample, whole: Transcript) -> None:
     assert transcript([data[at : at + 1] for at in range(len(data))]) == whole
 
 
-@settings(max_examples=8, deadline=None)
-@given(data=st.data())
-def test_in_random_pieces(sample: Sample, whole: Transcript, data: st.DataObject) -> None:
+def test_in_random_pieces(sample: Sample, whole: Transcript) -> None:
+    """Others in each run, without Hypothesis: that takes longer to prepare than a hub to answer."""
     sent = sample.connect + sample.sent
-    places = data.draw(st.lists(st.integers(0, len(sent)), max_size=6))
-    assert transcript(cut(sent, places)) == whole
+    for _ in range(8):
+        places = [random.randint(0, len(sent)) for _ in range(random.randint(1, 6))]
+        assert transcript(cut(sent, places)) == whole, places
 
 
 @pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.complete], ids=identify)

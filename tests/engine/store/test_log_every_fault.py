@@ -14,7 +14,7 @@ import headrace.engine
 from tests.engine.store.fault_library import compile_library
 from tests.sanitizers import ARE_AT_WORK, PATIENCE, behind_them
 
-SOME = 13  # of so many cases one runs in `make test`
+SOME = 13  # one case of this many runs in `make test`, all of them with `make test-long`
 
 # Calls of the engine that no file can come to harm by. What is neither here nor in faults.c has to be added
 # to one of them: this list is why a new call of the store is not forgotten.
@@ -27,7 +27,8 @@ HARMLESS = """
     ppoll recv send readv shutdown writev timerfd_create timerfd_settime pthread_cond_broadcast
     pthread_cond_destroy pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_cond_wait
     pthread_condattr_destroy pthread_condattr_init pthread_condattr_setclock pthread_create pthread_join
-    pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_sigmask
+    pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock pthread_setname_np
+    pthread_sigmask
 """
 
 
@@ -77,26 +78,28 @@ def test_there_is_no_memory_at_any_moment(library: Path, quick_path: Path) -> No
     run_days(library, quick_path, "memory", 1, 3590)
 
 
-def symbols(path: Path, *options: str) -> set[str]:
-    """Names of functions, without the versions that the C library gives them."""
-    listed = subprocess.run(["nm", *options, str(path)], check=True, capture_output=True, text=True)
-    return {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
+def symbols(paths: list[Path], *options: str) -> dict[Path, set[str]]:
+    """Names of functions in each file, without the versions that the C library gives them."""
+    command = ["nm", "--print-file-name", *options, *map(str, paths)]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[Path, set[str]] = {path: set() for path in paths}
+    for line in listed.stdout.splitlines():
+        path, _, symbol = line.partition(":")
+        found[Path(path)].add(symbol.split()[-1].partition("@")[0])
+    return found
 
 
 @pytest.mark.skipif(ARE_AT_WORK, reason="their build calls the sanitizers as well")
 def test_no_call_of_the_engine_is_forgotten(library: Path) -> None:
     assert importlib.import_module("headrace.engine.store.log")
-    intercepted = symbols(library, "-D", "--defined-only")
+    intercepted = symbols([library], "-D", "--defined-only")[library]
     for folder in headrace.engine.__path__:
         modules = list(Path(folder).rglob("*.so"))
         assert len(modules) > 20
-        if "__gcov_exit" in symbols(modules[0]):
+        if "__gcov_exit" in symbols(modules[:1])[modules[0]]:
             pytest.skip("the debug build also has the calls of gcov, which writes counts when a process ends")
-        for module in modules:
-            called = {
-                name
-                for name in symbols(module, "-D", "--undefined-only")
-                if not name.startswith(("Py", "_Py", "__pyx"))
-            }
+        for module, names in symbols(modules, "-D", "--undefined-only").items():
+            assert names, module
+            called = {name for name in names if not name.startswith(("Py", "_Py", "__pyx"))}
             unknown = called - intercepted - set(HARMLESS.split())
             assert not unknown, f"{module.name}: add {unknown} to faults.c, or to HARMLESS"

@@ -21,7 +21,7 @@ async def test_requests_about_one_stream_are_handled_in_order(tmp_path: Path) ->
             for _ in range(20):
                 for action, change in steps:
                     body = "" if change is None else json.dumps({"name": "A", **change})
-                    requests.append(client.request(f"{API}STREAM.{action}.A", body.encode(), timeout=10))
+                    requests.append(client.request(f"{API}STREAM.{action}.A", body.encode(), timeout=30))
             answers = [json.loads(message.data) for message in await asyncio.gather(*requests)]
             assert [answer for answer in answers if "error" in answer] == []
             assert {answer["config"]["max_msgs"] for answer in answers[2::4]} == {7}
@@ -32,7 +32,7 @@ async def test_more_requests_than_the_limit_are_refused_not_dropped(tmp_path: Pa
     with jetstream_server("headrace", tmp_path, config) as server:
         async with client_of(server) as client:
             body = json.dumps({"name": "A"}).encode()
-            requests = [client.request(f"{API}STREAM.CREATE.A", body, timeout=10) for _ in range(200)]
+            requests = [client.request(f"{API}STREAM.CREATE.A", body, timeout=30) for _ in range(200)]
             answers = [json.loads(message.data) for message in await asyncio.gather(*requests)]
             refused = [answer for answer in answers if "error" in answer]
             assert {answer["error"]["code"] for answer in refused} == {429}
@@ -53,7 +53,7 @@ async def test_a_flood_of_requests_is_answered(tmp_path: Path) -> None:
 async def test_nobody_responds_for_what_is_not_there(peers: Peers, subject: str) -> None:
     for client in (peers.real, peers.ours):
         with pytest.raises(nats.errors.NoRespondersError):
-            await client.request(API + subject, b"", timeout=5)
+            await client.request(API + subject, b"", timeout=30)
 
 
 @pytest.mark.parametrize("subject", ["STREAM.CREATE", "STREAM.CREATE.A.B", "STREAM.NAMES.x", "STREAM.INFO"])
@@ -71,10 +71,12 @@ async def test_advisories_tell_of_requests_and_changes(peers: Peers) -> None:
         await ask(client, "STREAM.UPDATE.A", {"name": "A", "max_msgs": 5})
         await ask(client, "STREAM.INFO.none")
         await ask(client, "STREAM.DELETE.A")
-        found = {}
-        for _ in range(7):
-            message = await subscription.next_msg(timeout=5)
+        found: dict[str, Any] = {}
+        while len(found) < 7:
+            message = await subscription.next_msg(timeout=30)
             body = normalise(json.loads(message.data))
+            if body.get("subject", "").endswith("STREAM.NAMES"):
+                continue  # the fixture asked for those before: that may be told late
             found[f"{message.subject} {body.get('subject', '')}"] = _without_ids(body)
         await subscription.unsubscribe()
         told.append(found)
@@ -102,7 +104,7 @@ async def test_bodies_that_no_json_reader_likes_are_answered(peers: Peers, body:
     for subject in ("CONSUMER.INFO.A.c", "STREAM.INFO.A", "STREAM.NAMES", "CONSUMER.MSG.NEXT.A.c"):
         answers = []
         for client in (peers.real, peers.ours):
-            message = await client.request(API + subject, body, timeout=5)
+            message = await client.request(API + subject, body, timeout=30)
             answers.append((message.headers, b'"error"' in message.data))
             assert b"internal error" not in message.data
         assert answers[0] == answers[1], subject

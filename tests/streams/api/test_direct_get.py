@@ -25,7 +25,7 @@ async def filled(peers: Peers) -> Peers:
 async def get_one(peers: Peers, subject: str, body: str) -> tuple[dict[str, str], bytes]:
     found = []
     for client in (peers.real, peers.ours):
-        answer = await client.request(f"$JS.API.DIRECT.GET.{subject}", body.encode(), timeout=5)
+        answer = await client.request(f"$JS.API.DIRECT.GET.{subject}", body.encode(), timeout=30)
         found.append((normalise_headers(answer.headers), answer.data))
     assert found[0] == found[1]
     return found[0]
@@ -106,9 +106,9 @@ async def test_a_stream_that_does_not_allow_it_has_no_responder(peers: Peers) ->
     await peers.ask("STREAM.CREATE.M", {"name": "M"})
     for client in (peers.real, peers.ours):
         with pytest.raises(nats.errors.NoRespondersError):
-            await client.request("$JS.API.DIRECT.GET.M", b'{"seq":1}', timeout=5)
+            await client.request("$JS.API.DIRECT.GET.M", b'{"seq":1}', timeout=30)
     await peers.ask("STREAM.UPDATE.M", {"name": "M", "allow_direct": True})
     assert (await get_one(peers, "M", '{"seq":1}'))[0]["Status"] == "404"
     await peers.ask("STREAM.UPDATE.M", {"name": "M"})
     with pytest.raises(nats.errors.NoRespondersError):
-        await peers.ours.request("$JS.API.DIRECT.GET.M", b'{"seq":1}', timeout=5)
+        await peers.ours.request("$JS.API.DIRECT.GET.M", b'{"seq":1}', timeout=30)

@@ -35,7 +35,7 @@ async def client(server: Server, request: pytest.FixtureRequest) -> AsyncIterato
         config = {"name": "S", "subjects": ["s.*"], "storage": request.param, "allow_direct": True}
         await ask(client, "STREAM.CREATE.S", {**config, "allow_msg_schedules": True})
         for number in range(3):
-            await client.request("s.a", b"%d" % number, timeout=10)
+            await client.request("s.a", b"%d" % number, timeout=30)
         yield client
         for name in (await ask(client, "STREAM.NAMES"))["streams"]:
             await ask(client, f"STREAM.DELETE.{name}")
@@ -43,10 +43,11 @@ async def client(server: Server, request: pytest.FixtureRequest) -> AsyncIterato
 
 async def look_up(client: Client, time: str) -> Any:
     """All that is looked up by a time."""
+    body = json.dumps({"start_time": time}).encode()
     answers: list[Any] = [
         await ask(client, "STREAM.MSG.GET.S", {"start_time": time}),
         await ask(client, "STREAM.MSG.GET.S", {"start_time": time, "next_by_subj": "s.a"}),
-        (await client.request("$JS.API.DIRECT.GET.S", json.dumps({"start_time": time}).encode())).data,
+        (await client.request("$JS.API.DIRECT.GET.S", body, timeout=30)).data,
         await collect(client, "DIRECT.GET.S", {"start_time": time, "batch": 10}),
         await collect(client, "DIRECT.GET.S", {"multi_last": [">"], "up_to_time": time}),
     ]
@@ -94,8 +95,8 @@ async def test_a_mirror_or_source_may_begin_then(client: Client, kind: str) -> N
         for name, expected in list(waiting.items()):
             info = await ask(client, f"STREAM.INFO.{name}")
             follower = info["mirror"] if kind == "mirror" else info["sources"][0]
-            if follower["active"] != -1 and follower["lag"] == 0:
-                assert info["state"]["messages"] == expected
+            assert info["state"]["messages"] <= expected
+            if follower["active"] != -1 and follower["lag"] == 0 and info["state"]["messages"] == expected:
                 del waiting[name]
         await asyncio.sleep(0.01)
 
@@ -103,5 +104,5 @@ async def test_a_mirror_or_source_may_begin_then(client: Client, kind: str) -> N
 async def test_a_schedule_may_be_due_then(client: Client) -> None:
     for time in LATE:
         headers = {"Nats-Schedule": f"@at {time}", "Nats-Schedule-Target": "s.target"}
-        ack = await client.request("s.schedule", b"", timeout=10, headers=headers)
+        ack = await client.request("s.schedule", b"", timeout=30, headers=headers)
         assert json.loads(ack.data)["seq"] > 3

@@ -48,7 +48,7 @@ async def test_words_of_which_one_is_expected_are_refused_with_half_a_pair(tmp_p
 
 def answer_to(server: Server, subject: bytes, body: bytes) -> bytes:
     """The first line after MSG: nats-py sends no subject that is not UTF-8."""
-    with socket.create_connection((server.host, server.port), 10) as client:
+    with socket.create_connection((server.host, server.port), 30) as client:
         client.sendall(b'CONNECT {"verbose":false}\r\nSUB r 1\r\n')
         client.sendall(b"PUB %b r %d\r\n%b\r\n" % (subject, len(body), body))
         lines = client.makefile("rb")
@@ -74,5 +74,5 @@ async def test_a_subject_that_is_not_utf8_is_answered_and_audited(tmp_path: Path
                 for _ in range(2):
                     answer = json.loads(answer_to(server, API.encode() + head.encode() + name, body))
                     assert answer["error"]["description"] != "internal error"
-                    event = json.loads((await audit.next_msg(timeout=5)).data)
+                    event = json.loads((await audit.next_msg(timeout=30)).data)
                     assert event["subject"] == API + head + name.decode(errors="replace")

@@ -111,9 +111,9 @@ async def test_filtered_purges_of_what_is_empty_or_has_no_tail_are_answered(
             for body in ({"filter": "foo", "seq": 4}, {"filter": "bar", "keep": 2}, {"filter": "T.a"}):
                 assert (await ask(client, "STREAM.PURGE.S", body))["purged"] == 0
             for _ in range(5):
-                await client.request("T.a", b"x", timeout=10)
+                await client.request("T.a", b"x", timeout=30)
             assert (await ask(client, "STREAM.MSG.DELETE.S", {"seq": 5}))["success"]
             assert (await ask(client, "STREAM.PURGE.S", {"filter": "T.a"}))["purged"] == 4
-            assert json.loads((await client.request("T.a", b"x", timeout=10)).data)["seq"] == 6
+            assert json.loads((await client.request("T.a", b"x", timeout=30)).data)["seq"] == 6
         server.process.terminate()
         server.process.wait(STOP_SECONDS)

@@ -64,7 +64,7 @@ async def test_a_subject_has_one_owner(tmp_path: Path, storage: str) -> None:
             inbox = await client.subscribe("acks")
             await client.publish("x", b"", reply="acks")
             await client.publish("d.e", b"", reply="acks")
-            acks = [json.loads((await inbox.next_msg(timeout=10)).data)["stream"] for _ in range(2)]
+            acks = [json.loads((await inbox.next_msg(timeout=30)).data)["stream"] for _ in range(2)]
             assert sorted(acks) == ["A", "D"]
             await client.flush()
             assert inbox.pending_msgs == 0

@@ -206,10 +206,11 @@ async def test_a_sender_that_falls_silent_leaves_nothing(
     directory: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(directory)
-    monkeypatch.setattr(restore_module, "STALL_SECONDS", 1.0)
     subject = await begin_restore(client, "S", CONFIG)
     await client.request(subject, STREAM_HEAD + compress(MAGIC + state() + message()), timeout=SECONDS)
     assert any("/.deleted-S-" in path for path in files(directory) - before)
+    monkeypatch.setattr(restore_module, "STALL_SECONDS", 0.5)  # from the next chunk on
+    await client.request(subject, compress(message(2)), timeout=SECONDS)
     while files(directory) != before:
         await asyncio.sleep(0.05)
     with pytest.raises(NoRespondersError):

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
+from nats import connect
 from nats.aio.client import Client
 
 from tests.servers import Server
@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @asynccontextmanager
 async def connected(server: Server, user: str) -> AsyncIterator[Client]:
-    client = await nats.connect(f"nats://{user}:x@{server.host}:{server.port}", allow_reconnect=False)
+    client = await connect(f"nats://{user}:x@{server.host}:{server.port}", allow_reconnect=False)
     yield client
     await client.close()
 
@@ -168,7 +168,7 @@ async def test_streams_of_any_kind_can_be_restored(large: Client, name: str) -> 
 @pytest.mark.timeout(60)
 async def test_a_server_that_stops_leaves_nothing_of_a_restore(tmp_path: Path) -> None:
     with jetstream_server("headrace", tmp_path) as server:
-        client = await nats.connect(f"nats://{server.host}:{server.port}", allow_reconnect=False)
+        client = await connect(f"nats://{server.host}:{server.port}", allow_reconnect=False)
         subject = await begin_restore(client, "S", {"name": "S", "subjects": ["s.>"]})
         part = pack(entry(b"state.json", b'{"last_seq": 5}'), entry(b"s.x", b"1", seq=1, time=1))
         await client.request(subject, part, timeout=SECONDS)

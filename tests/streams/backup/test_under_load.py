@@ -102,7 +102,7 @@ async def back_up_under_load(directory: Path, count: int) -> None:
             again = await backup(target, "S")
             assert entries(again.plain)[2:] == entries(made.plain)[2:], "the same messages"
             for server in (one, other):
-                assert "WRN" not in server.log()
+                assert "[WRN]" not in server.log()
 
 
 async def test_messages_that_are_backed_up_under_load_are_the_same_after_a_restore(tmp_path: Path) -> None:

@@ -97,16 +97,16 @@ async def configurations(play: Recorder) -> None:
     for pedantic in (False, True):
         for config in CONFIGS:
             await play.consumer(pedantic=pedantic, **config)
-            await play.client.request("$JS.API.CONSUMER.DELETE.S.C", b"", timeout=5)
+            await play.client.request("$JS.API.CONSUMER.DELETE.S.C", b"", timeout=30)
 
 
 async def limits_of_the_stream(play: Recorder) -> None:
     await play.stream(
-        consumer_limits={"max_ack_pending": 10, "inactive_threshold": 5 * SECOND}, max_consumers=2
+        consumer_limits={"max_ack_pending": 10, "inactive_threshold": 50 * SECOND}, max_consumers=2
     )
     await play.consumer("A", **EXPLICIT)
     await play.consumer("B", max_ack_pending=11, **EXPLICIT)
-    await play.consumer("B", inactive_threshold=6 * SECOND, **EXPLICIT)
+    await play.consumer("B", inactive_threshold=60 * SECOND, **EXPLICIT)
     await play.consumer("B", pedantic=True, **EXPLICIT)
     await play.consumer("B", pedantic=True, max_ack_pending=5, **EXPLICIT)
     await play.consumer("B", **EXPLICIT)
@@ -146,7 +146,7 @@ async def ways_to_create(play: Recorder) -> None:
         ("CREATE.S.N7", {"stream_name": "S", "config": {"durable_name": "N7"}, "action": "create"}),
     )
     for subject, body in requests:
-        answer = await play.client.request("$JS.API.CONSUMER." + subject, encode(body), timeout=5)
+        answer = await play.client.request("$JS.API.CONSUMER." + subject, encode(body), timeout=30)
         play.note(f"{subject} {body}\n" + hide_generated(answer.data.decode()))
     await play.ask("CONSUMER.INFO.S.nothing")
     await play.ask("CONSUMER.INFO.T.nothing")
@@ -183,7 +183,7 @@ async def updates(play: Recorder) -> None:
         {"max_ack_pending": 5, "max_batch": 3, "max_expires": SECOND, "max_bytes": 100},
         {"filter_subject": "s.b"},
         {"filter_subjects": ["s.a", "s.c"]},
-        {"inactive_threshold": SECOND},
+        {"inactive_threshold": 60 * SECOND},
         {"headers_only": True, "sample_freq": "50"},
         {"backoff": [SECOND, SECOND], "max_deliver": 3},
         {"deliver_policy": "new"},

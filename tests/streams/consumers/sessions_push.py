@@ -55,9 +55,9 @@ async def heartbeats(play: Recorder) -> None:
     await play.stream()
     await play.listen("out")
     await play.consumer(deliver_subject="out", filter_subject="s.a", **HEARTBEAT, **EXPLICIT)
-    await play.receive(1, at="out")
+    await play.receive_changes(1, at="out")
     await play.publish("s.a", "s.b")
-    await play.receive(2, at="out")
+    await play.receive_changes(2, at="out")
 
 
 async def flow_control(play: Recorder) -> None:
@@ -72,23 +72,23 @@ async def flow_control(play: Recorder) -> None:
     )
     for _ in range(3):
         await play.publish("s.a", payload=b"x" * 500_000)
-    messages = [await play._inboxes["out"].next_msg(timeout=5) for _ in range(4)]
+    messages = [await play._inboxes["out"].next_msg(timeout=30) for _ in range(4)]
     play.note(str([(len(message.data), bool(message.headers)) for message in messages]))
     request = next(message for message in messages if message.headers)
     await play.client.publish(request.reply, b"")
     await play.publish("s.a", payload=b"x")
-    last = await play._inboxes["out"].next_msg(timeout=5)
+    last = await play._inboxes["out"].next_msg(timeout=30)
     play.note(f"{len(last.data)} {last.subject}")
 
 
 async def stalled_by_flow_control(play: Recorder) -> None:
     await play.stream()
     await play.listen("out")
+    await play.publish(*["s.a"] * 4, payload=b"x" * 700_000)  # before it, so that no heartbeat comes between
     await play.consumer(deliver_subject="out", flow_control=True, max_ack_pending=-1, **HEARTBEAT, **EXPLICIT)
-    await play.publish(*["s.a"] * 4, payload=b"x" * 700_000)
     seen: list[str] = []
     while not any("Nats-Consumer-Stalled" in line for line in seen):
-        message = await play._inboxes["out"].next_msg(timeout=5)
+        message = await play._inboxes["out"].next_msg(timeout=30)
         names = sorted(str(name) for name in message.headers or {})
         seen.append(f"{len(message.data)} {names}")
     play.note(str(len([line for line in seen if line.startswith("700000")])))

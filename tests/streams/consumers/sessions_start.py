@@ -82,12 +82,11 @@ async def interest_retention(play: Recorder) -> None:
     await play.consumer("A", **EXPLICIT)
     await play.consumer("B", filter_subject="s.b", **EXPLICIT)
     await play.publish("s.a", "s.b", "s.c")
-    for name, count in (("A", 3), ("B", 1)):
+    for name, count, left in (("A", 3, 1), ("B", 1, 0)):
         await play.pull({"batch": count}, name=name)
         for message in await play.receive(count):
             await play.ack(message, double=True)
-        answer = await play.client.request("$JS.API.STREAM.INFO.S", b"", timeout=5)
-        play.note(answer.data.decode().split('"state":')[1].split("first_ts")[0])
+        await play.until_stored(left)
 
 
 async def work_queue(play: Recorder) -> None:
@@ -104,8 +103,7 @@ async def work_queue(play: Recorder) -> None:
     await play.pull({"batch": 5, "no_wait": True}, name="A")
     message, _ = await play.receive(2)
     await play.ack(message, double=True)
-    answer = await play.client.request("$JS.API.STREAM.INFO.S", b"", timeout=5)
-    play.note(answer.data.decode().split('"state":')[1].split("first_ts")[0])
+    await play.until_stored(1)
 
 
 async def overflow(play: Recorder) -> None:
@@ -120,7 +118,7 @@ async def overflow(play: Recorder) -> None:
     await play.nothing()
     await play.pull({"batch": 1, "group": "A", "min_pending": 2}, to="two")
     await play.receive(1, at="two")
-    await play.pull({"batch": 5, "group": "A", "min_ack_pending": 1, "expires": 300 * MILLISECOND}, to="two")
+    await play.pull({"batch": 5, "group": "A", "min_ack_pending": 1, "expires": 2000 * MILLISECOND}, to="two")
     await play.receive(3, at="two")
     await play.info()
 
@@ -160,6 +158,7 @@ async def prioritized(play: Recorder) -> None:
     await play.consumer(priority_policy="prioritized", priority_groups=["A"], **EXPLICIT)
     await play.pull({"batch": 1, "group": "A", "priority": 5, "expires": MINUTE}, to="low")
     await play.pull({"batch": 2, "group": "A", "priority": 1, "expires": MINUTE}, to="high")
+    await play.until_waiting(2)
     await play.publish(*["s.a"] * 3)
     await play.receive(2, at="high")
     await play.receive(1, at="low")

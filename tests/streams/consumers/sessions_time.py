@@ -17,10 +17,10 @@ async def replay_with_the_original_timing(play: Recorder) -> None:
     await asyncio.sleep(0.4)
     await play.publish("s.b")
     await play.consumer(replay_policy="original", **EXPLICIT)
+    began = asyncio.get_running_loop().time()
     await play.pull({"batch": 3, "expires": MINUTE})
     await play.receive(1)
-    await play.nothing(seconds=0.2)
-    await play.receive(1)
+    await play.receive_late(began, 0.4)
     await play.publish("s.c")
     await play.receive(1)
     await play.info()
@@ -32,10 +32,10 @@ async def replay_to_a_subject(play: Recorder) -> None:
     await asyncio.sleep(0.4)
     await play.publish("s.b")
     await play.listen("out")
+    began = asyncio.get_running_loop().time()
     await play.consumer(deliver_subject="out", replay_policy="original", ack_policy="none")
     await play.receive(1, at="out")
-    await play.nothing(at="out", seconds=0.2)
-    await play.receive(1, at="out")
+    await play.receive_late(began, 0.4, at="out")
 
 
 async def a_rate_limit(play: Recorder) -> None:
@@ -67,14 +67,15 @@ async def a_pause_that_ends(play: Recorder) -> None:
     subject = "$JS.EVENT.ADVISORY.CONSUMER.PAUSE.S.C"
     await play.listen(subject)
     await play.publish("s.a")
-    until = (datetime.now(UTC) + timedelta(seconds=0.6)).isoformat()
+    until = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
     await play.client.request(
         "$JS.API.CONSUMER.CREATE.S.C",
         b'{"stream_name":"S","config":{"name":"C","ack_policy":"explicit","pause_until":"%s"}}'
         % until.encode(),
+        timeout=30,
     )
     for _ in range(2):
-        advisory = await play._inboxes[subject].next_msg(timeout=5)
+        advisory = await play._inboxes[subject].next_msg(timeout=30)
         play.note("paused" if b'"paused":true' in advisory.data else "not paused")
         await play.pull({"batch": 1, "expires": MINUTE})
     await play.receive(1)
@@ -95,7 +96,7 @@ async def two_consumers_on_one_subject(play: Recorder) -> None:
     await play.consumer("B", deliver_subject="out", ack_policy="none")
     await play.listen("out")
     await play.publish("s.a")
-    received = [await play._inboxes["out"].next_msg(timeout=5) for _ in range(2)]
+    received = [await play._inboxes["out"].next_msg(timeout=30) for _ in range(2)]
     play.note(str(sorted(message.reply.split(".")[3] for message in received)))
 
 

@@ -11,11 +11,11 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from headrace.streams.consumers.on_disk import state as consumer_state
 from tests.servers import Server, running_server
 
 STREAM = {"name": "S", "subjects": ["s.>"], "storage": "file"}
 CONSUMER = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 60_000_000_000}
-STATE_IS_WRITTEN_SECONDS = 0.6
 
 
 def flags(directory: Path) -> list[str]:
@@ -28,7 +28,7 @@ async def connect(server: Server) -> Client:
 
 async def ask(client: Client, subject: str, body: object = None) -> dict[str, Any]:
     payload = json.dumps(body).encode() if body is not None else b""
-    answer = await client.request("$JS.API." + subject, payload, timeout=5)
+    answer = await client.request("$JS.API." + subject, payload, timeout=30)
     value: dict[str, Any] = json.loads(answer.data)
     assert "error" not in value, value
     return value
@@ -37,7 +37,7 @@ async def ask(client: Client, subject: str, body: object = None) -> dict[str, An
 async def create(client: Client, config: dict[str, Any] = CONSUMER, messages: int = 10) -> None:
     await ask(client, "STREAM.CREATE.S", STREAM)
     for number in range(messages):
-        await client.request("s.a", str(number).encode(), timeout=5)
+        await client.request("s.a", str(number).encode(), timeout=30)
     await ask(client, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
 
 
@@ -46,7 +46,7 @@ async def fetch(client: Client, count: int, name: str = "C") -> list[Any]:
     await client.publish(
         f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", json.dumps({"batch": count}).encode(), reply=inbox.subject
     )
-    return [await inbox.next_msg(timeout=5) for _ in range(count)]
+    return [await inbox.next_msg(timeout=30) for _ in range(count)]
 
 
 def shown(info: dict[str, Any]) -> tuple[int, int, int, int, int]:
@@ -65,7 +65,7 @@ async def test_a_stopped_server_keeps_the_place_of_its_consumers(tmp_path: Path)
         await create(client)
         messages = await fetch(client, 6)
         for place in (0, 1, 3):
-            await client.request(messages[place].reply, b"+ACK", timeout=5)
+            await client.request(messages[place].reply, b"+ACK", timeout=30)
         before = await ask(client, "CONSUMER.INFO.S.C")
         await client.close()
     with running_server("headrace", flags=flags(tmp_path)) as server:
@@ -74,7 +74,7 @@ async def test_a_stopped_server_keeps_the_place_of_its_consumers(tmp_path: Path)
         assert shown(before) == shown(after) == (6, 6, 2, 3, 4)
         assert (before["config"], before["created"]) == (after["config"], after["created"])
         assert [message.data for message in await fetch(client, 4)] == [b"6", b"7", b"8", b"9"]
-        await client.request(messages[2].reply, b"+ACK", timeout=5)
+        await client.request(messages[2].reply, b"+ACK", timeout=30)
         assert (await ask(client, "CONSUMER.INFO.S.C"))["ack_floor"]["stream_seq"] == 4
         await client.close()
 
@@ -85,8 +85,10 @@ async def test_a_killed_server_delivers_again_what_was_not_acknowledged(tmp_path
         client = await connect(server)
         await create(client, config)
         messages = await fetch(client, 4)
-        await client.request(messages[0].reply, b"+ACK", timeout=5)
-        await asyncio.sleep(STATE_IS_WRITTEN_SECONDS)
+        await client.request(messages[0].reply, b"+ACK", timeout=30)
+        (path,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/state")
+        while (state := consumer_state.read(str(path))) is None or state.floor_stream < 1:
+            await asyncio.sleep(0.01)
         server.process.kill()
         server.process.wait()
         await client.close()
@@ -102,7 +104,7 @@ async def test_a_damaged_state_is_reported_and_everything_delivered_again(tmp_pa
         client = await connect(server)
         await create(client)
         for message in await fetch(client, 5):
-            await client.request(message.reply, b"+ACK", timeout=5)
+            await client.request(message.reply, b"+ACK", timeout=30)
         await client.close()
     (state,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/state")
     data = bytearray(state.read_bytes())
@@ -122,7 +124,7 @@ async def test_a_consumer_whose_state_is_lost_skips_nothing(tmp_path: Path, poli
         client = await connect(server)
         await create(client, {**CONSUMER, "deliver_policy": policy, "filter_subject": "s.*"})
         for number in range(10, 14):
-            await client.request("s.a", str(number).encode(), timeout=5)
+            await client.request("s.a", str(number).encode(), timeout=30)
         await client.close()
     (state,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/state")
     state.write_bytes(b"")
@@ -174,7 +176,7 @@ async def test_a_state_ahead_of_its_stream_is_reconciled(tmp_path: Path) -> None
         client = await connect(server)
         await create(client)
         for message in await fetch(client, 10):
-            await client.request(message.reply, b"+ACK", timeout=5)
+            await client.request(message.reply, b"+ACK", timeout=30)
         await client.close()
     (state,) = tmp_path.glob("jetstream/$G/streams/S/consumers/C/state")
     kept = state.read_bytes()
@@ -187,7 +189,7 @@ async def test_a_state_ahead_of_its_stream_is_reconciled(tmp_path: Path) -> None
     with running_server("headrace", flags=flags(tmp_path)) as server:
         client = await connect(server)
         assert "delivered sequence 10 past last stream sequence of 3" in server.log()
-        await client.request("s.a", b"new", timeout=5)
+        await client.request("s.a", b"new", timeout=30)
         assert [message.data for message in await fetch(client, 1)] == [b"new"]
         await client.close()
 
@@ -210,9 +212,9 @@ async def test_what_lives_in_memory_or_was_deleted_is_gone(tmp_path: Path) -> No
 async def test_an_ephemeral_consumer_that_nobody_uses_is_deleted(tmp_path: Path) -> None:
     with running_server("headrace", flags=flags(tmp_path)) as server:
         client = await connect(server)
-        await create(client, {"name": "C", "ack_policy": "none", "inactive_threshold": 200_000_000})
         deleted = await client.subscribe("$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.C")
-        advisory = json.loads((await deleted.next_msg(timeout=10)).data)
+        await create(client, {"name": "C", "ack_policy": "none", "inactive_threshold": 200_000_000})
+        advisory = json.loads((await deleted.next_msg(timeout=30)).data)
         assert advisory["action"] == "delete"
         assert (await ask(client, "CONSUMER.NAMES.S"))["consumers"] == []
         await client.close()

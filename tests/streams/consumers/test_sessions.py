@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -40,7 +41,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.__name__)
 async def test_answers_are_those_of_nats_server(servers: tuple[Server, Server], session: Session) -> None:
     reference, ours = servers
-    assert await play(ours, session) == await play(reference, session)
+    answers, expected = await asyncio.gather(play(ours, session), play(reference, session))
+    assert answers == expected
 
 
 async def test_two_consumers_of_one_subject_both_notice_that_nobody_listens(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.streams import slices
-from headrace.streams.consumers import state as consumer_state
 from headrace.streams.consumers.ledger import Ledger
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk import state as consumer_state
+from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.slices import Slices
 
 NUMBERS = st.integers(0, 2**63)

@@ -218,7 +218,7 @@ FAST_BATCHES = [
         fast(1, 0),
         fast(2, 1, 2, Nats_Expected_Stream="T"),
         fast(1, 0, gap="ok"),
-        fast(2, 1, 2, gap="ok", Nats_Expected_Stream="T"),
+        fast(2, 1, gap="ok", Nats_Expected_Stream="T"),
         fast(3, 2, gap="ok"),
         fast(1, 0, Nats_Msg_Id="x"),
         fast(2, 1, Nats_Msg_Id="x"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tests.servers import ServerKind
 from tests.streams.peers import ask, client_of, jetstream_server
 
 LIMITS = """
-jetstream { limits { batch { timeout: "400ms", max_msgs: 3, max_inflight_per_stream: 2 } } }
+jetstream { limits { batch { timeout: "3s", max_msgs: 3, max_inflight_per_stream: 2 } } }
 """
 
 
@@ -21,7 +22,7 @@ async def stage(client: Client, batch_id: str, seq: int, **headers: str) -> Any:
     """The answer to one message of a batch."""
     named = {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(seq)}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
-    answer = await client.request("s", b"", headers=named, timeout=5)
+    answer = await client.request("s", b"", headers=named, timeout=30)
     return json.loads(answer.data) if answer.data else None
 
 
@@ -39,7 +40,7 @@ async def play(kind: ServerKind, directory: Path) -> tuple[list[Any], list[Any]]
             answers += [await stage(client, "level", 1, Nats_Required_Api_Level="99")]
             answers += [await stage(client, name, 1) for name in ("silent", "too", "many")]
             for _ in range(5):
-                message = await subscription.next_msg(timeout=10)
+                message = await subscription.next_msg(timeout=30)
                 body = json.loads(message.data)
                 told.append({**body, "id": bool(body["id"]), "timestamp": bool(body["timestamp"])})
             answers += [await stage(client, "silent", 2)]
@@ -53,8 +54,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def test_abandoned_batches_are_told_of(directory: Path) -> None:
-    real_answers, real_told = await play("nats-server", directory / "real")
-    our_answers, our_told = await play("headrace", directory / "ours")
+    (real_answers, real_told), (our_answers, our_told) = await asyncio.gather(
+        play("nats-server", directory / "real"), play("headrace", directory / "ours")
+    )
     assert our_answers == real_answers
     assert our_told == real_told
     assert [body["reason"] for body in our_told] == [

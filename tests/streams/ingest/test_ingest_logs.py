@@ -14,7 +14,8 @@ from headrace.streams.errors import ApiError
 from headrace.streams.ingest.batches import remove_torn_batch
 from headrace.streams.ingest.counters import read_total
 from headrace.streams.ingest.rollup import messages_of
-from headrace.streams.origins.source_positions import Position, Positions
+from headrace.streams.origins.source_positions import STEP_MESSAGES, Position, Positions
+from headrace.streams.slices import at_once
 
 
 @pytest.fixture
@@ -109,10 +110,50 @@ def test_positions_are_found_in_the_headers(log: Log) -> None:
     log.append(b"s", b"", b"own")
     log.commit()
     positions = Positions(log, None)
-    positions.recover({"A > >", "B > >", "C > >"})
+    at_once(positions.recover({"A > >", "B > >", "C > >"}))
     assert positions.get("A > >") == Position(5, "ID")
     assert positions.get("B > >") == Position(1, "ID")
     assert positions.get("C > >") is None
+
+
+@pytest.mark.timeout(60)
+def test_positions_are_found_before_a_wide_gap(log: Log) -> None:
+    sourced(log, "A", 5)
+    log.append(b"s", b"", b"own", seq=2**53)
+    log.commit()
+    positions = Positions(log, None)
+    at_once(positions.recover({"A > >", "B > >"}))
+    assert positions.get("A > >") == Position(5, "ID")
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+def test_positions_are_searched_in_slices_and_not_saved_meanwhile(
+    log: Log, tmp_path: Path, has_file: bool
+) -> None:
+    positions = Positions(log, str(tmp_path))
+    if has_file:
+        positions.advance("C > >", Position(1, "ID"))
+        positions.save()
+    sourced(log, "A", 5)
+    for _ in range(10 * STEP_MESSAGES):
+        log.append(b"s", b"", b"own")
+    log.commit()
+    search = positions.recover({"A > >"})
+    next(search)
+    positions.advance("B > >", Position(2, "ID"))
+    positions.save()
+    unsaved = Positions(log, str(tmp_path))
+    unsaved.load()
+    at_once(unsaved.recover({"B > >"}))
+    assert unsaved.get("B > >") is None
+    assert sum(1 for _ in search) == 9
+    assert positions.get("A > >") == Position(5, "ID")
+    positions.save()
+    log.purge()
+    found = Positions(log, str(tmp_path))
+    found.load()
+    at_once(found.recover({"A > >", "B > >"}))
+    assert (found.get("A > >"), found.get("B > >")) == (Position(5, "ID"), Position(2, "ID"))
 
 
 def test_positions_outlive_their_messages(log: Log, tmp_path: Path) -> None:
@@ -125,7 +166,8 @@ def test_positions_outlive_their_messages(log: Log, tmp_path: Path) -> None:
     sourced(log, "B", 3)
     log.commit()
     found = Positions(log, str(tmp_path))
-    found.recover({"A > >", "B > >"})
+    found.load()
+    at_once(found.recover({"A > >", "B > >"}))
     assert found.get("A > >") == Position(7, "ID")
     assert found.get("B > >") == Position(3, "ID")
 
@@ -135,5 +177,6 @@ def test_a_damaged_file_of_positions_is_not_believed(log: Log, tmp_path: Path) -
     log.commit()
     (tmp_path / "sources.json").write_bytes(b'{"last_seq":1,"positions":{"A > >":{"seq":9')
     positions = Positions(log, str(tmp_path))
-    positions.recover({"A > >"})
+    positions.load()
+    at_once(positions.recover({"A > >"}))
     assert positions.get("A > >") == Position(7, "ID")

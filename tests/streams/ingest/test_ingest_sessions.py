@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.replay import Stage
+from tests.interop.ahead import Ahead, playing_ahead, sessions_of
 from tests.interop.session import Session
 from tests.interop.show import fail_if_different
 from tests.streams.ingest import sessions_batches, sessions_publish, sessions_schedules
@@ -15,11 +15,11 @@ SESSIONS = [*sessions_publish.SESSIONS, *sessions_batches.SESSIONS, *sessions_sc
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Stage() as running:
-        yield running
+def stage(request: pytest.FixtureRequest) -> Iterator[Ahead]:
+    with playing_ahead(sessions_of(request)) as ahead:
+        yield ahead
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
-def test_headrace_takes_publishes_like_nats_server(stage: Stage, session: Session) -> None:
+def test_headrace_takes_publishes_like_nats_server(stage: Ahead, session: Session) -> None:
     fail_if_different(session, *stage.compare(session))

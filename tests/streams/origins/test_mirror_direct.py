@@ -21,7 +21,7 @@ REQUESTS = 40
 async def create_origin_and_mirror(client: Client, **config: Any) -> None:
     origin_config = {"name": "O", "subjects": ["k.>"], "allow_direct": True, **config}
     await ask(client, "STREAM.CREATE.O", origin_config)
-    await client.request("k.1", b"1", timeout=10)
+    await client.request("k.1", b"1", timeout=30)
     mirror_config = {"name": "M", "mirror": {"name": "O"}, "mirror_direct": True, **config}
     assert "error" not in await ask(client, "STREAM.CREATE.M", mirror_config)
 
@@ -63,12 +63,12 @@ async def test_a_mirror_that_has_fallen_behind_answers_when_it_has_caught_up(
                 await asyncio.sleep(0.01)
         with monkeypatch.context() as asleep:
             asleep.setattr(Follower, "wake", lambda self: None)
-            await client.request("k.2", b"2", timeout=10)
+            await client.request("k.2", b"2", timeout=30)
             requests = get(client, "k.2")
             while not any(request.done() for request in requests):
                 await asyncio.sleep(0.01)
             await ask(client, "INFO")  # all requests have arrived by now
-        await client.request("k.3", b"3", timeout=10)
+        await client.request("k.3", b"3", timeout=30)
         assert await answerers(requests, b"2") == {"O", "M"}
         await client.close()
 
@@ -84,7 +84,7 @@ async def test_a_mirror_whose_origin_is_gone_answers_with_what_it_has(
                 await asyncio.sleep(0.01)
         with monkeypatch.context() as asleep:
             asleep.setattr(Follower, "wake", lambda self: None)
-            await client.request("k.1", b"2", timeout=10)
+            await client.request("k.1", b"2", timeout=30)
             requests = get(client, "k.1")
             while not any(request.done() for request in requests):
                 await asyncio.sleep(0.01)

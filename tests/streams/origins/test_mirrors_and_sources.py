@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from tests.streams.peers import Peers, ask
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 _IDENTITY = re.compile(rb"(Nats-Stream-Source: (?:\S+ ){5})\S+")
 
 
@@ -143,11 +143,11 @@ async def test_an_origin_that_is_missing_is_reported(peers: Peers) -> None:
         while "error" not in info:
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.05)
-            info = json.loads((await client.request("$JS.API.STREAM.INFO.M", timeout=5)).data)["mirror"]
+            info = json.loads((await client.request("$JS.API.STREAM.INFO.M", timeout=30)).data)["mirror"]
         infos.append(info)
     assert infos[1] == infos[0]
     await ask(peers.ours, "STREAM.CREATE.LATER", {"name": "LATER"})
-    await peers.ours.request("LATER", b"there", timeout=5)
+    await peers.ours.request("LATER", b"there", timeout=30)
     await settled(peers.ours, "M", 1)  # nats-server looks again after ten seconds and more
     await ask(peers.ours, "STREAM.DELETE.LATER")
 
@@ -169,7 +169,7 @@ async def test_counters_of_several_streams_add_up(peers: Peers) -> None:
     await peers.ask("STREAM.CREATE.T", config)
     for number, subject in enumerate(("A.x", "B.x", "A.x", "t.x"), 1):
         for client in (peers.real, peers.ours):
-            await client.request(subject, headers={"Nats-Incr": str(number)}, timeout=5)
+            await client.request(subject, headers={"Nats-Incr": str(number)}, timeout=30)
             await settled(client, "T", number)
     await compare(peers, "T", 4)
 
@@ -179,7 +179,7 @@ async def test_a_work_queue_lets_go_what_was_taken(peers: Peers) -> None:
     await peers.ask("STREAM.CREATE.S", {"name": "S", "sources": [{"name": "W"}]})
     for client in (peers.real, peers.ours):
         for _ in range(3):
-            await client.request("W", b"work", timeout=5)
+            await client.request("W", b"work", timeout=30)
         await settled(client, "S", 3)
         deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while (await ask(client, "STREAM.INFO.W"))["state"]["messages"]:
@@ -191,7 +191,7 @@ async def test_an_origin_that_was_made_again_is_read_from_its_start(peers: Peers
     client = peers.ours
     for payload in (b"first", b"second"):
         await ask(client, "STREAM.CREATE.O", {"name": "O"})
-        await client.request("O", payload, timeout=5)
+        await client.request("O", payload, timeout=30)
         if payload == b"first":
             await ask(client, "STREAM.CREATE.S", {"name": "S", "sources": [{"name": "O"}]})
             await settled(client, "S", 1)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.broker.client_info import describe_client
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.ids import random_id
 from headrace.broker.internal import InternalClient
 from headrace.streams.formats import format_time
@@ -102,6 +102,6 @@ class Advisories:
 def client_info(publisher: object, server_name: str, account: str) -> dict[str, Any]:
     """For a request from within the server, only the account."""
     connection = getattr(publisher, "owner", publisher)
-    if not isinstance(connection, Connection):
+    if not isinstance(connection, ClientConnection):
         return {"acc": account}
     return describe_client(connection, account, server_name)

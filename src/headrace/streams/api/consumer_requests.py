@@ -13,12 +13,16 @@ import msgspec
 
 from headrace.streams.api.dispatch import Request, Route
 from headrace.streams.api.json_requests import decode, unmarshal
+from headrace.streams.api.stream_requests import find_stream
 from headrace.streams.api_levels import set_required_level
 from headrace.streams.config import CreateConsumerRequest, Wire
 from headrace.streams.consumers.create import create_consumer, update_consumer
 from headrace.streams.consumers.info import ConsumerInfo, with_versions
+from headrace.streams.consumers.on_disk import directory as consumer_store
+from headrace.streams.consumers.pause import is_paused, pause_until
 from headrace.streams.consumers.rules import GROUP_NAME
 from headrace.streams.errors import api_error
+from headrace.streams.files import in_thread
 from headrace.streams.formats import LATEST, ZERO_TIME, parse_time, utc_time
 from headrace.streams.wire_types import Int, Time
 from headrace.subjects.grammar import is_utf8
@@ -49,15 +53,8 @@ class UnpinRequest(Wire):
     group: str = ""
 
 
-def _stream(account: JetStreamAccount, name: str) -> Stream:
-    stream = account.streams.get(name)
-    if stream is None:
-        raise api_error("stream_not_found")
-    return stream
-
-
 def _consumer(account: JetStreamAccount, request: Request) -> Consumer:
-    consumer = _stream(account, request.tokens[0]).consumers.get(request.tokens[1])
+    consumer = find_stream(account, request.tokens[0]).consumers.get(request.tokens[1])
     if consumer is None:
         raise api_error("consumer_not_found")
     return consumer
@@ -107,7 +104,7 @@ async def on_create_durable(account: JetStreamAccount, request: Request) -> Cons
 async def _create(account: JetStreamAccount, body: CreateConsumerRequest, name: str) -> ConsumerInfo:
     if body.config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
-    stream = _stream(account, body.stream_name)
+    stream = find_stream(account, body.stream_name)
     existing = stream.consumers.get(name)
     if existing is not None:
         body.config.pause_until = existing.config.pause_until
@@ -115,8 +112,8 @@ async def _create(account: JetStreamAccount, body: CreateConsumerRequest, name: 
     consumer = await create_consumer(stream, body)
     await stream.settled()
     info = with_versions(consumer.info())
-    if consumer.core.is_paused:
-        consumer.core.advisories.paused(consumer.core.pause_until)
+    if is_paused(consumer.core):
+        consumer.core.advisories.paused(pause_until(consumer.core))
     return info
 
 
@@ -132,7 +129,7 @@ def _page(account: JetStreamAccount, request: Request, limit: int) -> tuple[list
         if request.has_object
         else PageRequest()
     )
-    stream = _stream(account, request.tokens[0])
+    stream = find_stream(account, request.tokens[0])
     consumers = sorted(
         (consumer for consumer in stream.consumers.values() if not consumer.config.direct),
         key=lambda consumer: consumer.name.encode(),
@@ -161,13 +158,24 @@ async def on_list(account: JetStreamAccount, request: Request) -> Mapping[str, A
 async def on_delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     if not request.is_empty:
         raise api_error("not_empty_request")
-    consumer = _consumer(account, request)
-    consumer.delete()
-    removal = consumer.remove_files()
-    if removal is not None:
-        await removal
-    await consumer.stream.settled()
+    stream, name = find_stream(account, request.tokens[0]), request.tokens[1]
+    try:
+        if name in stream.damaged_consumers:
+            await _delete_damaged(stream, name)
+        elif (removal := _consumer(account, request).delete_with_files()) is not None:
+            await removal
+    except OSError as error:
+        raise api_error("stream_general_error", err=(error.strerror or str(error)).lower()) from None
+    await stream.settled()
     return {"success": True}
+
+
+async def _delete_damaged(stream: Stream, name: str) -> None:
+    """One that nobody can use. Then its messages are not kept any longer. Raises OSError."""
+    assert stream.directory is not None
+    retired = consumer_store.retire(consumer_store.consumer_directory(stream.directory, name))
+    stream.on_damaged_consumer_gone(name)
+    await in_thread(consumer_store.remove, retired)
 
 
 async def on_pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

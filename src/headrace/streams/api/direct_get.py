@@ -59,6 +59,10 @@ class Batch:
     """As in the request, possibly beyond the end."""
     last: dict[bytes, int] = field(default_factory=dict)
     """For a request for the last messages of several subjects: those that were found."""
+    place: int = 0
+    """Where to look for more of them in the index."""
+    search: Iterator[None] = field(default_factory=lambda: iter(()))
+    """For a request for the last message of one subject."""
     seqs: Iterator[int] = field(default_factory=lambda: iter(()))
     """Those that are still to be sent."""
 
@@ -192,7 +196,10 @@ class DirectGet:
         seq = log.seek_time(parse_store_time(request.start_time)) if request.start_time else request.seq
         filter_ = Filter((encode(request.next_by_subj),)) if request.next_by_subj else EVERYTHING
         batch = Batch(request, reply, filter_, seq)
-        if request.batch == 0:
+        if request.last_by_subj and request.batch == 0:
+            batch.search = find_last(log, request.last_by_subj)
+            self._begin(self._send_last, batch)
+        elif request.batch == 0:
             self._begin(self._send_one, batch)
         else:
             self._begin(self._begin_to_count, batch)
@@ -237,12 +244,23 @@ class DirectGet:
         if next_seq:
             batch.seq = next_seq
             return False
+        self._send(batch, message)
+        return True
+
+    def _send_last(self, batch: Batch) -> bool:
+        try:
+            next(batch.search)
+        except StopIteration as end:
+            self._send(batch, end.value)
+            return True
+        return False
+
+    def _send(self, batch: Batch, message: Stored | None) -> None:
         if message is None:
             self._status(batch.reply, b"404 Message Not Found")
         else:
             block = b"" if batch.request.no_hdr else self._headers(message, None)
             self._client.publish(batch.reply, message.payload, headers=block)
-        return True
 
     def _send_some(self, batch: Batch) -> bool:
         request = batch.request
@@ -275,8 +293,6 @@ class DirectGet:
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
         """The next message, None if there is none; or the sequence from which to search on later."""
         log, request = self._log, batch.request
-        if request.last_by_subj:
-            return find_last(log, request.last_by_subj), 0
         if not request.next_by_subj and exactly:
             return log.get(batch.seq) if batch.seq <= log.committed_seq else None, 0
         return log.look_for(batch.seq, batch.filter, STEP_RECORDS)
@@ -295,11 +311,16 @@ class DirectGet:
         echoed = up_to or log.last_seq
         up_to = min(echoed, log.last_seq)
         filter_ = Filter(tuple(encode(pattern) for pattern in request.multi_last))
-        batch = Batch(request, reply, filter_, 0, up_to=up_to, echoed=echoed)
+        batch = Batch(request, reply, filter_, up_to + 1, up_to=up_to, echoed=echoed)
         self._begin(self._look_in_index, batch)
 
     def _look_in_index(self, batch: Batch) -> bool:
-        batch.seq = self._log.first_up_to(batch.last, batch.filter, batch.up_to)
+        seq, batch.place = self._log.first_up_to(
+            batch.last, batch.filter, batch.up_to, batch.place, STEP_RECORDS
+        )
+        batch.seq = min(batch.seq, seq)
+        if batch.place < self._log.places(batch.filter) and len(batch.last) <= MOST_MULTI_RESULTS:
+            return False
         self._begin(self._look_for_last, batch)
         return True
 

@@ -146,7 +146,7 @@ class Api:
         self._in_line += 1
         self._bytes_in_line += len(request.payload)
         self._waiting.append((route, request))
-        self._go_on()
+        self._schedule()
 
     def _find(self, tokens: list[str]) -> tuple[Route | None, list[str]]:
         node: Any = self._tree
@@ -165,7 +165,7 @@ class Api:
 
     # -- the queue
 
-    def _go_on(self) -> None:
+    def _schedule(self) -> None:
         if self._waiting and not self._scheduled:
             self._scheduled = True
             self._slices.add(self._step)
@@ -221,7 +221,7 @@ class Api:
             if not self._closed:
                 # They arrived before all that are waiting now.
                 self._waiting.extendleft(reversed(followers))
-                self._go_on()
+                self._schedule()
 
     # -- responses
 

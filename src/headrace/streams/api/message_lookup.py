@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import msgspec
 
+from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.engine.store.readings import Stored
 from headrace.streams.config import Wire
+from headrace.streams.slices import STEP_RECORDS
 from headrace.streams.wire_types import Int, Time, Uint64, always
 from headrace.subjects.grammar import FULL_WILDCARD, encode
 
@@ -56,12 +60,22 @@ class MessageGetRequest(Wire):
         )
 
 
-def find_last(log: Log, pattern: str) -> Stored | None:
-    """The last message of a subject, or of all subjects that match.
+def find_last(log: Log, pattern: str) -> Generator[None, None, Stored | None]:
+    """The last message of a subject, or of all subjects that match; a search in slices.
 
     For `>` it is the message with the last sequence: as in nats-server, none if that was deleted.
     """
-    return log.get(log.last_seq if pattern == FULL_WILDCARD else log.last(encode(pattern)))
+    if pattern == FULL_WILDCARD:
+        return log.get(log.last_seq)
+    filter_ = Filter((encode(pattern),))
+    while True:
+        seq, place = log.look_for_last(filter_, 0, 0, STEP_RECORDS)
+        while place < log.places(filter_):
+            yield
+            seq, place = log.look_for_last(filter_, place, seq, STEP_RECORDS)
+        if not seq or log.has(seq):
+            return log.get(seq)
+        yield  # it was removed meanwhile: there may be another
 
 
 class MessageDeleteRequest(Wire):

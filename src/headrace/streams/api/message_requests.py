@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.basics.filters import Filter
@@ -35,8 +36,9 @@ def get_message(account: JetStreamAccount, request: Request) -> Fields | Awaitab
     if asked.batch > 0 or asked.max_bytes > 0 or names_nothing or asked.has_two_places:
         raise api_error("bad_request")
     stream = find_stream(account, request.stream)
-    if stream.log.committed_seq == stream.log.last_seq and not asked.next_by_subj:
-        return _describe(find_message(stream.log, asked), asked)
+    is_search = asked.next_by_subj or asked.last_by_subj
+    if stream.log.committed_seq == stream.log.last_seq and not is_search:
+        return _describe(_get_message(stream.log, _first_seq(stream.log, asked)), asked)
     return _describe_later(stream, asked)
 
 
@@ -49,7 +51,7 @@ async def _describe_later(stream: Stream, asked: MessageGetRequest) -> Fields:
         first = _first_seq(stream.log, asked)
         found = await find_next(stream.jetstream.slices, stream.log, first, asked.next_by_subj)
         return _describe(found, asked)
-    return _describe(find_message(stream.log, asked), asked)
+    return _describe(await find_message(stream, asked), asked)
 
 
 def _describe(message: Stored | None, asked: MessageGetRequest) -> Fields:
@@ -67,12 +69,16 @@ def _first_seq(log: Log, asked: MessageGetRequest) -> int:
     return log.seek_time(parse_store_time(asked.start_time)) if asked.start_time is not None else asked.seq
 
 
-def find_message(log: Log, asked: MessageGetRequest) -> Stored | None:
+def _get_message(log: Log, seq: int) -> Stored | None:
+    return log.get(seq) if seq <= log.committed_seq else None
+
+
+async def find_message(stream: Stream, asked: MessageGetRequest) -> Stored | None:
     """By its sequence or time, or the last one of a subject."""
-    seq = _first_seq(log, asked)
+    seq = _first_seq(stream.log, asked)
     if seq:
-        return log.get(seq) if seq <= log.committed_seq else None
-    return find_last(log, asked.last_by_subj)
+        return _get_message(stream.log, seq)
+    return await stream.jetstream.slices.result(find_last(stream.log, asked.last_by_subj))
 
 
 async def find_next(slices: Slices, log: Log, seq: int, subject: str) -> Stored | None:
@@ -98,10 +104,11 @@ def delete_message(account: JetStreamAccount, request: Request) -> Awaitable[Fie
         raise api_error("stream_sealed")
     if stream.config.deny_delete:
         raise api_error("stream_msg_delete_failed", err="message delete not permitted")
+    message = stream.log.get(asked.seq)
     if not stream.log.remove(asked.seq, erase=not asked.no_erase):
         raise _not_deleted(stream, asked.seq)
     stream.on_removed()
-    return _deleted(stream, erase=not asked.no_erase)
+    return _deleted(stream, message, erase=not asked.no_erase)
 
 
 def _not_deleted(stream: Stream, seq: int) -> ApiError:
@@ -113,7 +120,11 @@ def _not_deleted(stream: Stream, seq: int) -> ApiError:
     return api_error("stream_msg_delete_failed", err=reason)
 
 
-async def _deleted(stream: Stream, *, erase: bool) -> Fields:
+async def _deleted(stream: Stream, message: Stored | None, *, erase: bool) -> Fields:
+    if message is not None:  # which one is the last of its subject now? A publisher should not have to search
+        settle = partial(stream.log.settle, message.subject, STEP_RECORDS)
+        with suppress(OSError):  # it cannot be read at present
+            await stream.jetstream.slices.run(settle)
     await stream.committed()
     if erase:
         await stream.erased()

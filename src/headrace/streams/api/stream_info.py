@@ -20,7 +20,9 @@ from headrace.streams.wire_types import Int, Uint64, always
 from headrace.subjects.grammar import decode, encode
 
 STEP_PLACES = 5000
-STEP_SEQUENCES = 50_000
+STEP_SEQUENCES = 20_000
+MOST_DELETED = 250_000
+"""Deleted sequences in a response; up to 5 MB."""
 
 
 class StreamState(Wire):
@@ -101,17 +103,21 @@ async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int
 
 
 async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
-    """The deleted sequences between the first and the last message; as JSON, because they may be many."""
+    """The deleted sequences between the first and the last message; as JSON, because they may be many.
+
+    Only the first ones: a client can make a gap as wide as it likes.
+    """
     encoder = msgspec.json.Encoder()
     listed = bytearray(b"[")
-    seq = log.first_seq
+    seq, count = log.first_seq, 0
 
     def step() -> bool:
-        nonlocal seq
-        if missing := log.deleted(seq, STEP_SEQUENCES):
+        nonlocal seq, count
+        if missing := log.deleted(seq, STEP_SEQUENCES)[: MOST_DELETED - count]:
             listed.extend(encoder.encode(missing)[1:-1] + b",")
+            count += len(missing)
         seq += STEP_SEQUENCES
-        return seq > log.last_seq
+        return seq > log.last_seq or count == MOST_DELETED
 
     await slices.run(step, progress=lambda: seq)
     listed[-1:] = b"]"

@@ -27,14 +27,17 @@ from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.files import (
     MESSAGES,
     META,
+    exists,
     in_thread,
     is_leftover,
     make_directory,
     remove_tree,
     retire_directory,
+    sync_directory,
     write_checked,
 )
 from headrace.streams.origins.source_rules import check_filters_at_create
+from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.stream import Stream
 from headrace.streams.stream_rules import (
     check_overlap,
@@ -113,40 +116,42 @@ async def create_stream(account: JetStreamAccount, request: Request) -> Fields:
 async def _create_if_new(account: JetStreamAccount, wanted: StreamConfigRequest) -> Fields:
     resources = account.resources
     resources.check_create(wanted)
-    config = check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic)
+    slices = account.jetstream.slices
+    config = await slices.result(check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic))
     check_single_server(config)
     existing = account.streams.get(config.name)
     if existing:
         if not _is_same(existing.config, config):
             raise api_error("stream_name_exist")
         return _created(existing)
-    check_new(account, config)
+    await slices.result(check_new(account, config))
     return await _create(account, config)
 
 
-def check_new(account: JetStreamAccount, config: StreamConfig) -> None:
-    """Raises ApiError unless the account may have this stream beside its others."""
+def check_new(account: JetStreamAccount, config: StreamConfig) -> Work[None]:
+    """Raises ApiError unless the account may have this stream in addition to its others."""
     account.resources.check_create(config)
     check_filters_at_create(config)
-    check_overlap(config, account.resources)
+    yield from check_overlap(config, account.resources)
 
 
 async def _create(account: JetStreamAccount, config: StreamConfig) -> Fields:
     try:
         directory = account.stream_directory(config)
-        if directory and os.path.isdir(directory) and not is_leftover(directory):
+        if directory and exists(directory) and not is_leftover(directory):
             raise StoreError(f"{directory} holds a stream that could not be read")
         stream = Stream(account, config, account.jetstream.now(), directory)
     except (StoreError, OSError) as error:
         raise _store_failed(account, config, error) from None
-    account.add(stream)
     try:
+        await account.add(stream)
         if directory:
             await in_thread(_write_new, directory, config, stream.created)
         stream.open()
         stream.start(is_new=True)
+        await account.jetstream.slices.result(stream.subscribe())
     except BaseException as error:
-        account.remove(stream)
+        await account.remove(stream)
         if directory:
             await in_thread(remove_tree, directory)  # it must not appear after the next start
         if isinstance(error, StoreError | OSError):
@@ -162,10 +167,10 @@ def _write_new(directory: str, config: StreamConfig, created: int) -> None:
     write_meta(directory, config, created)
 
 
-def write_meta(directory: str, config: StreamConfig, created: int) -> None:
-    """Raises OSError; then the stream is as it was."""
+def write_meta(directory: str, config: StreamConfig, created: int) -> bool:
+    """Raises OSError; then the stream is as it was. False: the new one may be lost in a power failure."""
     body = msgspec.json.encode({"config": config, "created": created})
-    write_checked(os.path.join(directory, META), body)
+    return write_checked(os.path.join(directory, META), body)
 
 
 def _store_failed(account: JetStreamAccount, config: StreamConfig, error: Exception) -> ApiError:
@@ -202,22 +207,27 @@ async def update_stream(account: JetStreamAccount, request: Request) -> Fields:
 
 async def _change(account: JetStreamAccount, request: Request, wanted: StreamConfigRequest) -> Stream:
     """Returns the stream with its new configuration. Messages beyond the new limits are still there."""
-    resources = account.resources
-    config = check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic)
+    resources, slices = account.resources, account.jetstream.slices
+    config = await slices.result(check_stream_config(_config(wanted), resources, pedantic=wanted.pedantic))
     if config.name != request.stream:
         raise api_error("stream_mismatch")
     stream = find_stream(account, config.name)
     set_required_level(config)
-    config = check_update(stream.config, config, resources, pedantic=wanted.pedantic)
+    config = await slices.result(check_update(stream.config, config, resources, pedantic=wanted.pedantic))
     _check_consumer_limits(stream, config)
-    check_overlap(config, resources)
+    await slices.result(check_overlap(config, resources))
     if stream.directory:
         try:
-            await in_thread(write_meta, stream.directory, config, stream.created)
+            is_synced = await in_thread(write_meta, stream.directory, config, stream.created)
         except OSError as error:
             raise api_error("stream_update", err=(error.strerror or str(error)).lower()) from None
-    resources.add_subjects(config, stream.config)
+        if not is_synced:
+            account.jetstream.logger.warn(
+                f"Stream {stream.name!r}: its new configuration may be lost in a power failure"
+            )
+    await slices.result(resources.add_subjects(config, stream.config))
     stream.update(config)
+    await slices.result(stream.subscribe())
     return stream
 
 
@@ -273,13 +283,13 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
     return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
-def stream_names(account: JetStreamAccount, request: Request) -> Fields:
-    names, page = _select(account, request, StreamNamesRequest, NAMES_LIMIT)
+async def stream_names(account: JetStreamAccount, request: Request) -> Fields:
+    names, page = await _select(account, request, StreamNamesRequest, NAMES_LIMIT)
     return {**page, "streams": names or None}
 
 
 async def list_streams(account: JetStreamAccount, request: Request) -> Fields:
-    names, page = _select(account, request, StreamListRequest, LIST_LIMIT)
+    names, page = await _select(account, request, StreamListRequest, LIST_LIMIT)
 
     def describe(name: str) -> Fields | None:
         stream = account.streams.get(name)
@@ -289,19 +299,34 @@ async def list_streams(account: JetStreamAccount, request: Request) -> Fields:
     return {**page, "streams": [info for info in infos if info is not None]}
 
 
-def _select(
+async def _select(
     account: JetStreamAccount, request: Request, kind: type[StreamNamesRequest], limit: int
 ) -> tuple[list[str], Fields]:
     """The names of one page, and the page."""
     asked = decode(request.payload, kind, strict=account.jetstream.strict) if request.has_object else kind()
-    names = sorted(
-        name
-        for name, config in account.resources.configs().items()
-        if not asked.subject or any(grammar.overlap(asked.subject, subject) for subject in config.subjects)
-    )
+    configs = account.resources.configs()
+    if asked.subject:
+        overlapping = _overlapping(list(configs.values()), asked.subject)
+        names = sorted(await account.jetstream.slices.result(overlapping))
+    else:
+        names = sorted(configs)
     offset = min(max(asked.offset, 0), len(names))
     page = {"total": len(names), "offset": offset, "limit": limit}
     return names[offset : offset + limit], page
+
+
+def _overlapping(configs: list[StreamConfig], wanted: str) -> Work[list[str]]:
+    """The names of the streams with a subject that overlaps."""
+    names = []
+    for config in configs:
+        yield
+        for index, subject in enumerate(config.subjects, 1):
+            if index % STEP_SUBJECTS == 0:
+                yield
+            if grammar.overlap(wanted, subject):
+                names.append(config.name)
+                break
+    return names
 
 
 # -- purge and delete
@@ -335,28 +360,50 @@ async def delete_stream(account: JetStreamAccount, request: Request) -> Fields:
     async with account.jetstream.changing_streams:
         stream = find_stream(account, request.stream)
         retired = await _delete(account, stream)
+        failure = await _sync_removal(retired)
     if retired:
         await in_thread(remove_tree, retired)
     account.announce(stream, "delete")
+    if failure:
+        raise api_error("stream_delete", err=f"stream deleted but not synced: {failure}")
     return {"success": True}
 
 
 async def _delete(account: JetStreamAccount, stream: Stream) -> str:
-    """After this the stream is gone, even if the server is killed. Returns where its files are now."""
-    account.remove(stream)
+    """After this the stream is gone, even if the server is killed. Returns where its files are now.
+
+    Raises ApiError; then it is as it was. So its directory is renamed first, at a moment when nothing is
+    being written. Until it is abandoned, the log needs only files that are open.
+    """
+    retired = ""
+    if stream.directory:
+        with suppress(ApiError):
+            await stream.committed()
+        try:
+            retired = retire_directory(stream.directory, stream.name)
+        except OSError as error:
+            raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
     stream.delete_consumers()
     stream.stop()
-    if stream.directory is None:
+    await account.remove(stream)
+    if not retired:
         stream.log.destroy()
         return ""
     # The log belongs to this thread; another thread gets only its files, once nothing writes to them.
     with suppress(ApiError):
         await stream.committed()
     stream.log.abandon()
+    return retired
+
+
+async def _sync_removal(retired: str) -> str:
+    """Returns why the stream may be back after a power failure."""
     try:
-        return await in_thread(retire_directory, stream.directory, stream.name)
+        if retired:
+            await in_thread(sync_directory, os.path.dirname(retired))
     except OSError as error:
-        raise api_error("stream_delete", err=(error.strerror or str(error)).lower()) from None
+        return (error.strerror or str(error)).lower()
+    return ""
 
 
 # -- not supported

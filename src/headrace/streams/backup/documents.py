@@ -14,7 +14,7 @@ from headrace.engine.streams.s2 import Corrupt
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.stream_info import StreamState
 from headrace.streams.config import ConsumerConfig, StreamConfig, Wire
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.errors import ApiError
 from headrace.streams.wire_types import Int, Time, Uint64, always
 from headrace.unreadable import UNREADABLE_JSON

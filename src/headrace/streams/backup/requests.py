@@ -37,7 +37,7 @@ def snapshot_stream(account: JetStreamAccount, request: Request) -> Fields:
     return {"config": stream.config, "state": snapshot.state}
 
 
-def restore_stream(account: JetStreamAccount, request: Request) -> Fields:
+async def restore_stream(account: JetStreamAccount, request: Request) -> Fields:
     if request.is_empty:
         raise api_error("bad_request")
     config = decode(request.payload, RestoreRequest, strict=account.jetstream.strict).config
@@ -46,11 +46,12 @@ def restore_stream(account: JetStreamAccount, request: Request) -> Fields:
         raise api_error("stream_mismatch")
     if "/" in config.name or "\\" in config.name:
         raise api_error("stream_name_contains_path_separators")
-    config = check_stream_config(config, account.resources, pedantic=False)
+    slices = account.jetstream.slices
+    config = await slices.result(check_stream_config(config, account.resources, pedantic=False))
     check_single_server(config)
     if config.name in account.streams:
         raise api_error("stream_name_exist_restore_failed")
-    check_new(account, config)
+    await slices.result(check_new(account, config))
     restore = Restore(account, config, _client(account, request))
     account.transfers.start(restore.run(), f"Restore of stream '{account.name} > {config.name}'")
     return {"deliver_subject": restore.subject}

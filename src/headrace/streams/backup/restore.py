@@ -32,7 +32,7 @@ from headrace.streams.backup.documents import (
 from headrace.streams.backup.staging import RestoredConsumer, Staging
 from headrace.streams.config import StreamConfig
 from headrace.streams.consumers.create import check_restored
-from headrace.streams.consumers.directory import ConsumerMeta
+from headrace.streams.consumers.on_disk.directory import ConsumerMeta
 from headrace.streams.errors import ApiError, StoreError, api_error
 from headrace.streams.files import in_thread
 from headrace.streams.formats import format_time
@@ -189,7 +189,8 @@ class Restore:
         config, state = await in_thread(decode_consumer, name, body)
         try:
             others = {meta.name: meta.config for meta, _ in self._consumers}
-            check_restored(self._account, self._config, name, config, others)
+            check = check_restored(self._account, self._config, name, config, others)
+            await self._account.jetstream.slices.result(check)
         except ApiError as error:
             raise Corrupt(f"failed to add consumer {name!r}: {error.description}") from None
         meta = ConsumerMeta(name, self._account.jetstream.now(), config)
@@ -225,7 +226,7 @@ class Restore:
             async with account.jetstream.changing_streams:
                 if self._config.name in account.streams:
                     raise api_error("stream_name_exist_restore_failed")
-                check_new(account, self._config)
+                await account.jetstream.slices.result(check_new(account, self._config))
                 stream = await self._staging.publish(self._consumers)
                 self._staging = None
             account.announce(stream, "create")

@@ -1,4 +1,4 @@
-"""A snapshot: one stream as an archive, while publishing goes on.
+"""A snapshot: one stream as an archive, while messages are published.
 
 Its state is that of one moment: the last sequence is fixed when the request is answered, and nothing above
 it is in the archive. Messages are read later, some in each turn of the event loop. Those that are removed
@@ -26,7 +26,7 @@ from headrace.streams.backup.documents import (
 )
 from headrace.streams.backup.sender import ChunkSender, ReceiverLeft
 from headrace.streams.consumers.consumer import Consumer
-from headrace.streams.consumers.state import snapshot, snapshot_of_many
+from headrace.streams.consumers.on_disk.state import snapshot, snapshot_of_many
 from headrace.streams.errors import ApiError
 from headrace.streams.files import in_thread
 from headrace.streams.formats import format_time

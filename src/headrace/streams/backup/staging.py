@@ -18,22 +18,24 @@ from typing import TYPE_CHECKING
 from headrace.engine.store.log import Log
 from headrace.streams.api.stream_requests import write_meta
 from headrace.streams.config import ConsumerConfig, StreamConfig
-from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.consumer import Consumer
-from headrace.streams.consumers.directory import ConsumerMeta
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk import directory as consumer_store
+from headrace.streams.consumers.on_disk.directory import ConsumerMeta
+from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.errors import StoreError, api_error
 from headrace.streams.files import (
     DELETED_PREFIX,
     MESSAGES,
+    exists,
     in_thread,
     is_leftover,
     make_directory,
+    remove_retired,
     remove_tree,
     retire_directory,
     sync_directory,
 )
-from headrace.streams.resources import RESOURCES_EXCEEDED
+from headrace.streams.jetstream_limits import RESOURCES_EXCEEDED
 from headrace.streams.slices import outcome
 from headrace.streams.stream import Stream
 from headrace.streams.usage import StreamUsage
@@ -125,9 +127,10 @@ class Staging:
             self._stream = await self._move(consumers)
         stream, account = self._stream, self._account
         self.release()
-        account.add(stream)
         try:
+            await account.add(stream)
             stream.start(is_new=False)
+            await account.jetstream.slices.result(stream.subscribe())
             for meta, state in consumers:
                 consumer = Consumer(stream, meta.name, meta.config, meta.created, state)
                 stream.consumers[meta.name] = consumer
@@ -136,9 +139,9 @@ class Staging:
                 consumer.start()
             stream.on_consumers_recovered()
         except BaseException:
-            account.remove(stream)
             stream.delete_consumers()
             stream.stop()
+            await account.remove(stream)
             await _remove(stream)
             raise
         return stream
@@ -166,7 +169,7 @@ async def _remove(stream: Stream) -> None:
     stream.log.abandon()
     if stream.directory:
         with suppress(OSError):
-            await in_thread(remove_tree, await in_thread(retire_directory, stream.directory, stream.name))
+            await in_thread(remove_retired, retire_directory(stream.directory, stream.name))
 
 
 def _move_directory(
@@ -185,7 +188,7 @@ def _move_directory(
         _sync_file(os.path.join(messages, name))
     sync_directory(messages)
     write_meta(staged, config, created)
-    if os.path.lexists(target):
+    if exists(target):
         if not is_leftover(target):
             raise StoreError(f"{target} holds a stream that could not be read")
         remove_tree(target)

@@ -14,6 +14,7 @@ from headrace.config.durations import parse_duration
 from headrace.go_formats import NANOSECONDS
 from headrace.streams.api.json_requests import unmarshal
 from headrace.streams.config import Wire
+from headrace.streams.consumers import max_ack_pending
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.rules import sampling_percent
 from headrace.streams.errors import ApiError
@@ -54,7 +55,7 @@ class Acks:
     def on_acks(self, acks: list[Ack], settled: int, lowest: int) -> None:
         """Those of a tick. Some are settled: their messages have left the ledger, see AckInbox."""
         core, ledger = self._core, self._core.ledger
-        was_full, queued = core.is_full_with(settled), len(ledger.queue)
+        was_full, queued = max_ack_pending.is_reached(core, settled), len(ledger.queue)
         if settled:
             ledger.move_floor(lowest)
             ledger.last_ack = core.now()

@@ -14,10 +14,11 @@ from headrace.engine.core.sinks import InboxMessage
 from headrace.streams import headers
 from headrace.streams.api.json_requests import unmarshal
 from headrace.streams.config import ConsumerConfig, Wire
-from headrace.streams.consumers.idle import stamp_threshold
+from headrace.streams.consumers.deliver_policy import make_filter
+from headrace.streams.consumers.inactive_threshold import stamp_threshold
 from headrace.streams.consumers.info import with_versions
+from headrace.streams.consumers.pause import pause_until, schedule_end
 from headrace.streams.consumers.push import PushDelivery
-from headrace.streams.consumers.start import make_filter
 from headrace.streams.errors import ApiError, api_error, store_error
 from headrace.streams.formats import parse_store_time
 from headrace.streams.slices import RETRY_SECONDS
@@ -48,8 +49,8 @@ def change_config(consumer: Consumer, config: ConsumerConfig) -> None:
     if core.ledger.pending and config.ack_wait != old.ack_wait:
         consumer.redelivery.check()
     if config.pause_until != old.pause_until:
-        consumer.schedule_pause()
-        core.advisories.paused(core.pause_until)
+        schedule_end(core)
+        core.advisories.paused(pause_until(core))
     new_filter = make_filter(config)
     if new_filter.patterns != make_filter(old).patterns:
         core.log.remove_watcher(core.cursor)

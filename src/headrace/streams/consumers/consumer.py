@@ -21,33 +21,39 @@ from headrace.engine.streams.cursor import Cursor
 from headrace.streams import headers as header_block
 from headrace.streams.api.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
-from headrace.streams.consumers import directory as consumer_store
+from headrace.streams.consumers import pause
 from headrace.streams.consumers.acknowledgements import Ack, Acks
 from headrace.streams.consumers.alarm import Alarm
 from headrace.streams.consumers.changes import begin_at, change_config, on_reset_request
 from headrace.streams.consumers.core import Core, status, steady_clock
-from headrace.streams.consumers.idle import Idleness, stamp_threshold
+from headrace.streams.consumers.deliver_policy import Start, make_filter, set_start
+from headrace.streams.consumers.inactive_threshold import Idleness, stamp_threshold
 from headrace.streams.consumers.info import ConsumerInfo, describe
 from headrace.streams.consumers.next_message import Replay, Upcoming
+from headrace.streams.consumers.on_disk import directory as consumer_store
+from headrace.streams.consumers.on_disk.state import ConsumerState, snapshot, snapshot_of_many
+from headrace.streams.consumers.on_disk.state_writer import StateWriter
 from headrace.streams.consumers.pull import PullDelivery
 from headrace.streams.consumers.push import PushDelivery
 from headrace.streams.consumers.redelivery import Redelivery
 from headrace.streams.consumers.removed_messages import forget_removed, terminate_removed
-from headrace.streams.consumers.start import make_filter, set_start
-from headrace.streams.consumers.state import ConsumerState, snapshot, snapshot_of_many
-from headrace.streams.consumers.state_writer import StateWriter
 from headrace.streams.slices import STEP_RECORDS
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
 NEVER = 1 << 64
+EXPIRE_RETRY = 10_000_000_000
+"""Nanoseconds until a consumer that could not be deleted is deleted again."""
 RESTORED_CHECK = 500_000_000
 """Nanoseconds after a start until messages that were pending before are checked, if not due earlier."""
 
 
 class Consumer:
-    """`state` is from disk, None for a new consumer. The configuration has its defaults and is checked."""
+    """`state` is from disk, None for a new consumer, which begins at `start`.
+
+    The configuration has its defaults and is checked.
+    """
 
     def __init__(
         self,
@@ -56,6 +62,7 @@ class Consumer:
         config: ConsumerConfig,
         created: int,
         state: ConsumerState | None = None,
+        start: Start | None = None,
     ) -> None:
         self.stream = stream
         self.name: str = name
@@ -67,7 +74,7 @@ class Consumer:
         self.core: Core = self._make_core(config)
         self._writer = self._make_writer()
         self.upcoming: Upcoming = Upcoming(
-            self.core, set_start(self.core, state, stream.config.max_msgs_per_subject)
+            self.core, set_start(self.core, state, start, stream.config.max_msgs_per_subject)
         )
         self.redelivery = Redelivery(self.core)
         replay = Replay(self.core)
@@ -169,7 +176,7 @@ class Consumer:
                 self._subscriptions.append(subscribe(f"$JS.FC.{prefix}.*".encode(), self._on_flow_control))
             self.delivery.start()
         self.idleness.configure()
-        self.schedule_pause()
+        pause.schedule_end(core)
         if core.ledger.pending:
             core.alarm.set("acks", core.now() + min(core.config.ack_wait, RESTORED_CHECK))
         # the response to its creation goes first
@@ -187,7 +194,7 @@ class Consumer:
         self._close(keep=True)
 
     def delete(self) -> None:
-        """Stop, and leave the stream. `remove_files` removes the files."""
+        """Stop, and leave the stream. The files stay: `delete_with_files` removes them."""
         if self.is_closed:
             return
         self.core.advisories.deleted()
@@ -199,14 +206,21 @@ class Consumer:
 
     def _expire(self) -> None:
         """Nobody has used it for long enough."""
-        self.delete()
-        self.remove_files()
+        try:
+            self.delete_with_files()
+        except OSError as error:
+            self.core.warn(f"Consumer '{self.stream.name} > {self.name}' cannot be deleted: {error}")
+            self.core.alarm.set("idle", self.core.now() + EXPIRE_RETRY)
 
-    def remove_files(self) -> asyncio.Future[None] | None:
-        """Another consumer may use the name at once; the files are off the disk when the future is done."""
-        if self.directory is None:
+    def delete_with_files(self) -> asyncio.Future[None] | None:
+        """Another consumer may use the name at once; the files are off the disk when the future is done.
+
+        Raises OSError; then it is as it was. So the files go first: what is deleted must not come back.
+        """
+        retired = None if self.directory is None else consumer_store.retire(self.directory)
+        self.delete()
+        if retired is None:
             return None
-        retired = consumer_store.retire(self.directory)
         return asyncio.get_running_loop().run_in_executor(None, consumer_store.remove, retired)
 
     def _close(self, *, keep: bool) -> None:
@@ -306,29 +320,17 @@ class Consumer:
         elif kind == "idle":
             self.idleness.check()
         elif kind == "pull" and isinstance(delivery, PullDelivery):
-            delivery.expire(end_of_stream=True)
+            delivery.on_due()
         elif kind == "pin" and isinstance(delivery, PullDelivery):
             delivery.pins.unpin(self.config.priority_groups[0], "timeout")
             delivery.pump()
         elif kind == "heartbeat" and isinstance(delivery, PushDelivery):
             delivery.beat()
         elif kind == "pause":
-            self._end_pause()
+            if pause.on_alarm(self.core):
+                delivery.pump()
         else:  # "rate", "replay", "serve", "read"
             delivery.pump()
-
-    def schedule_pause(self) -> None:
-        core = self.core
-        core.alarm.clear("pause")
-        if core.is_paused:
-            core.alarm.set("pause", core.now() + core.pause_until - core.time_of_day())
-
-    def _end_pause(self) -> None:
-        if self.core.is_paused:  # the time of day was set back
-            self.schedule_pause()
-            return
-        self.core.advisories.paused(self.core.pause_until)
-        self.delivery.pump()
 
     # -- changes
 

@@ -16,7 +16,6 @@ from headrace.streams.api.advisories import Advisories
 from headrace.streams.config import ConsumerConfig
 from headrace.streams.consumers.alarm import Alarm
 from headrace.streams.consumers.ledger import Ledger
-from headrace.streams.formats import parse_time
 from headrace.streams.slices import Slices
 
 Clock = Callable[[], int]
@@ -44,15 +43,6 @@ def status_with_rest(code: int, description: str, messages: int, size: int) -> b
     return (
         f"NATS/1.0 {code} {description}\r\n"
         f"Nats-Pending-Messages: {messages}\r\nNats-Pending-Bytes: {size}\r\n\r\n"
-    ).encode()
-
-
-def idle_heartbeat(consumer_seq: int, stream_seq: int, stalled: str = "") -> bytes:
-    """There is nothing to deliver. `stalled` is the flow control request that has no answer yet."""
-    stall = f"Nats-Consumer-Stalled: {stalled}\r\n" if stalled else ""
-    return (
-        f"NATS/1.0 100 Idle Heartbeat\r\n"
-        f"Nats-Last-Consumer: {consumer_seq}\r\nNats-Last-Stream: {stream_seq}\r\n{stall}\r\n"
     ).encode()
 
 
@@ -104,15 +94,6 @@ class Core:
         """Sends messages that were delivered outside of a tick, when a timer fired."""
 
     @property
-    def is_paused(self) -> bool:
-        return self.pause_until > self.time_of_day()
-
-    @property
-    def pause_until(self) -> int:
-        """0 if it was never paused."""
-        return parse_time(self.config.pause_until) if self.config.pause_until else 0
-
-    @property
     def acknowledged(self) -> Callable[[int], None] | None:
         """Informs the stream of an acknowledgement; None if its retention does not depend on that."""
         return self._acknowledged if self._is_kept_for_consumers() else None
@@ -120,15 +101,6 @@ class Core:
     @property
     def has_acks(self) -> bool:
         return self.config.ack_policy != "none"
-
-    @property
-    def is_full(self) -> bool:
-        """Whether `max_ack_pending` is reached."""
-        return self.is_full_with(0)
-
-    def is_full_with(self, more: int) -> bool:
-        """The same if so many more messages were pending."""
-        return 0 < self.config.max_ack_pending <= len(self.ledger.pending) + more
 
     @property
     def num_redelivered(self) -> int:

@@ -8,9 +8,11 @@ from headrace.broker.ids import random_id
 from headrace.streams import files
 from headrace.streams.api_levels import with_level_of
 from headrace.streams.config import ConsumerConfig, CreateConsumerRequest, StreamConfig
-from headrace.streams.consumers import directory as consumer_store
 from headrace.streams.consumers.consumer import Consumer
-from headrace.streams.consumers.directory import ConsumerMeta
+from headrace.streams.consumers.deliver_policy import Start, find_start
+from headrace.streams.consumers.on_disk import directory as consumer_store
+from headrace.streams.consumers.on_disk.directory import ConsumerMeta
+from headrace.streams.consumers.on_disk.state import snapshot
 from headrace.streams.consumers.rules import (
     MAX_NAME_BYTES,
     Limits,
@@ -21,8 +23,8 @@ from headrace.streams.consumers.rules import (
     is_valid_name,
     set_defaults,
 )
-from headrace.streams.consumers.state import snapshot
 from headrace.streams.errors import ApiError, StoreError, api_error
+from headrace.streams.slices import Work
 
 if TYPE_CHECKING:
     from headrace.streams.jetstream_account import JetStreamAccount
@@ -45,31 +47,41 @@ def limits_of(account: JetStreamAccount) -> Limits:
 
 async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Consumer:
     """Create it, or update the one of that name. It is on disk when this returns. Raises ApiError."""
-    config = request.config
+    config, slices = request.config, stream.jetstream.slices
     limits = limits_of(stream.account)
     set_defaults(config, stream.config, limits, request.pedantic)
-    check_config(config, stream.config, limits)
+    await slices.result(check_config(config, stream.config, limits))
     name = config.durable_name or config.name
     existing = stream.consumers.get(name) if name else None
     if existing is not None:
         return await _create_again(existing, request)
     if request.action == "update":
         raise api_error("consumer_does_not_exist")
-    _check_beside(config, stream.config, [each.config for each in stream.consumers.values()], limits)
+    others = [each.config for each in stream.consumers.values()]
+    await slices.result(_check_beside(config, stream.config, others, limits))
     if not name:
         name = random_id(EPHEMERAL_NAME_LENGTH)
         while name in stream.consumers:
             name = random_id(EPHEMERAL_NAME_LENGTH)
     try:
-        consumer = Consumer(stream, name, config, stream.jetstream.now())
+        start = await _find_start(stream, config)
+        consumer = Consumer(stream, name, config, stream.jetstream.now(), start=start)
     except StoreError as error:  # a name that no file can have
         raise _not_stored() from error
     await _save_new(consumer)
     stream.consumers[name] = consumer  # from here on the stream keeps messages for it
+    if name in stream.damaged_consumers:
+        stream.on_damaged_consumer_gone(name)
     await consumer.count()
     consumer.start()
     consumer.core.advisories.created()
     return consumer
+
+
+async def _find_start(stream: Stream, config: ConsumerConfig) -> Start:
+    return await stream.jetstream.slices.result(
+        find_start(config, stream.log, stream.config.max_msgs_per_subject)
+    )
 
 
 async def _create_again(existing: Consumer, request: CreateConsumerRequest) -> Consumer:
@@ -80,7 +92,8 @@ async def _create_again(existing: Consumer, request: CreateConsumerRequest) -> C
             raise api_error("consumer_already_exists")
     if stream.config.retention == "workqueue":
         others = [other.config for name, other in stream.consumers.items() if name != existing.name]
-        check_partition(config, [other for other in others if not (other.direct or other.sourcing)])
+        rivals = [other for other in others if not (other.direct or other.sourcing)]
+        await stream.jetstream.slices.result(check_partition(config, rivals))
     in_use = (
         existing.core.client.has_interest(existing.config.deliver_subject.encode())
         if existing.is_push
@@ -121,14 +134,17 @@ async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
         return
     meta = ConsumerMeta(consumer.name, consumer.created, config)
     try:
-        await files.in_thread(consumer_store.save_meta, directory, meta)
+        is_synced = await files.in_thread(consumer_store.save_meta, directory, meta)
     except OSError as error:
         raise api_error("consumer_store_failed", err=(error.strerror or "").lower()) from error
+    if not is_synced:
+        where = f"{consumer.stream.name} > {consumer.name}"
+        consumer.core.warn(f"Consumer '{where}': its new configuration may be lost in a power failure")
 
 
 def check_restored(
     account: JetStreamAccount, stream: StreamConfig, name: str, config: ConsumerConfig, others: Consumers
-) -> None:
+) -> Work[None]:
     """A consumer of a stream that is being restored: the same rules, after which it has its name.
 
     `others` are those that were restored before. Raises ApiError.
@@ -136,24 +152,24 @@ def check_restored(
     config.name = name
     limits = limits_of(account)
     set_defaults(config, stream, limits, False)
-    check_config(config, stream, limits)
+    yield from check_config(config, stream, limits)
     if not is_valid_name(name):
         raise api_error("consumer_name_contains_path_separators")
     if name in others:
         raise api_error("consumer_already_exists")
-    _check_beside(config, stream, list(others.values()), limits)
+    yield from _check_beside(config, stream, list(others.values()), limits)
 
 
 def _check_beside(
     config: ConsumerConfig, stream: StreamConfig, others: list[ConsumerConfig], limits: Limits
-) -> None:
-    """Whether there may be this one beside the others."""
+) -> Work[None]:
+    """Whether there may be this one in addition to the others."""
     limit = stream.max_consumers
     if limit <= 0 or 0 < limits.max_consumers < limit:
         limit = limits.max_consumers
     if 0 < limit <= sum(1 for other in others if not other.sourcing):
         raise api_error("maximum_consumers_limit")
     limitable = [other for other in others if not (other.direct or other.sourcing)]
-    check_workqueue(config, stream, limitable)
+    yield from check_workqueue(config, stream, limitable)
     if len(config.durable_name.encode()) > MAX_NAME_BYTES:
         raise api_error("consumer_name_too_long", max=MAX_NAME_BYTES)

@@ -1,16 +1,13 @@
-"""How fast a push consumer may send: flow control and the rate limit.
+"""Flow control: a window of bytes that the client of a push consumer must confirm before more is sent.
 
-Flow control is a window of bytes that the client must confirm before more is sent. When more than half of the
-window is on its way, a request is sent along; the client answers it when it has come that far. While more
-than the whole window is on its way nothing is sent. Each answer doubles the window, up to a limit.
-
-The rate limit is a bucket of bytes that fills at that rate, and holds at least one message.
+When more than half of the window is on its way, a request is sent along; the client answers it when it has
+come that far. While more than the whole window is on its way nothing is sent. Each answer doubles the window,
+up to a limit.
 """
 
 from __future__ import annotations
 
 from headrace.broker.ids import random_id
-from headrace.go_formats import NANOSECONDS
 
 WINDOW_LIMIT = 32 * 1024 * 1024
 FIRST_WINDOW = WINDOW_LIMIT // 16
@@ -55,26 +52,3 @@ class FlowControl:
         self.request = ""
         self._requested = 0
         return True
-
-
-class RateLimit:
-    def __init__(self, bits_per_second: int, burst: int, now: int) -> None:
-        self._rate = max(1, bits_per_second // 8)
-        self._burst = burst
-        self._tokens = float(burst)
-        self._filled = now
-
-    def budget(self, now: int) -> int:
-        """Bytes that may be sent now; if not positive, none: see `wait`."""
-        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._rate / NANOSECONDS)
-        self._filled = now
-        return int(self._tokens)
-
-    def note(self, size: int) -> None:
-        """A message may use more than there is; the debt is paid off before the next one."""
-        self._tokens -= size
-
-    @property
-    def wait(self) -> int:
-        """Nanoseconds until something may be sent again."""
-        return int((1 - self._tokens) * NANOSECONDS / self._rate) + 1

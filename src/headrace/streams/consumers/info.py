@@ -8,6 +8,7 @@ import msgspec
 
 from headrace.streams.api_levels import with_server_metadata
 from headrace.streams.config import ConsumerConfig, Wire
+from headrace.streams.consumers.pause import is_paused, pause_until
 from headrace.streams.consumers.pull import PullDelivery
 from headrace.streams.formats import LATEST, format_time
 from headrace.streams.wire_types import Duration, Int, Time, Uint64, always
@@ -73,9 +74,9 @@ def describe(consumer: Consumer) -> ConsumerInfo:
         num_pending=consumer.upcoming.num_pending,
         ts=format_time(now),
     )
-    if core.is_paused:
+    if is_paused(core):
         info.paused = True
-        info.pause_remaining = min(core.pause_until - now, LATEST)
+        info.pause_remaining = min(pause_until(core) - now, LATEST)
     if isinstance(delivery, PullDelivery):
         info.num_waiting = delivery.num_waiting
         if core.config.priority_groups:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from headrace.streams.consumers import max_ack_pending
 from headrace.streams.consumers.core import Core
 from headrace.streams.consumers.removed_messages import DELETED
 
-NO_LIMIT = 1 << 62
 SHORTEST_WAIT = 1_000_000
 """Nanoseconds; shorter intervals are ignored."""
 
@@ -36,14 +36,6 @@ class Upcoming:
         """Without acknowledgements, deliveries are recorded only if the stream's retention needs them."""
         return self._core.has_acks or self._core.acknowledged is not None
 
-    @property
-    def room(self) -> int:
-        """How many more messages may wait for an acknowledgement."""
-        limit = self._core.config.max_ack_pending
-        if limit <= 0 or not self._core.has_acks:
-            return NO_LIMIT
-        return limit - len(self._core.ledger.pending)
-
     def next_single(self) -> int:
         """The sequence of a message that must be delivered on its own, 0 if there is none at present."""
         ledger = self._core.ledger
@@ -52,7 +44,7 @@ class Upcoming:
             if self._is_deliverable(seq):
                 return seq
             ledger.queue.pop(seq, None)
-        if self.room <= 0:
+        if max_ack_pending.room(self._core) <= 0:
             return 0
         while self.start_list:
             if self._core.log.get(self.start_list[0]) is not None:

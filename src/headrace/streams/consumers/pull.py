@@ -8,8 +8,11 @@ or its batch is done with bytes left. If the log cannot be read, requests wait u
 
 from __future__ import annotations
 
-from headrace.streams.consumers.core import Core, idle_heartbeat, status, status_with_rest
+from headrace.streams.consumers import max_ack_pending
+from headrace.streams.consumers.core import Core, status, status_with_rest
+from headrace.streams.consumers.heartbeats import send_heartbeat
 from headrace.streams.consumers.next_message import Replay, Upcoming
+from headrace.streams.consumers.pause import is_paused
 from headrace.streams.consumers.priority_groups import PASS_OVER, SERVE, WRONG_PIN, Pins, overflows
 from headrace.streams.consumers.pull_queue import PullQueue
 from headrace.streams.consumers.pull_request import BadPull, PullRequest, check_limits, parse_request
@@ -89,24 +92,39 @@ class PullDelivery:
 
     def pump(self) -> None:
         """Deliver as much as can be."""
+        self._pump()
+
+    def on_due(self) -> None:
+        """A request expires, or a heartbeat is due.
+
+        As in nats-server, requests that do not wait end now, even those that max_ack_pending holds up; but
+        not before what is there for them was delivered.
+        """
+        is_gathering = self._core.alarm.when("serve") is not None
+        is_served = not is_gathering and self._pump() is not None
+        self.expire(end_of_stream=is_served)
+
+    def _pump(self) -> bool | None:
+        """What _serve says; None also if the log cannot be read."""
         try:
             end_of_stream = self._serve()
         except (OSError, MemoryError):  # the log cannot be read at present, and has said so
             self._core.try_again_later()
             self._end_impatient()
-            return
+            return None
         if end_of_stream is not None and any(request.no_wait for request in self.queue):
             self.expire(end_of_stream=end_of_stream)
+        return end_of_stream
 
     def _serve(self) -> bool | None:
         """True: nothing is left to deliver; False: something is, but must wait; None: continues later."""
         core, upcoming = self._core, self._upcoming
         while len(self.queue):
-            if core.is_paused:
+            if is_paused(core):
                 return True
             single = upcoming.next_single()
             if not single:
-                if upcoming.room <= 0:
+                if max_ack_pending.room(core) <= 0:
                     return False
                 if core.cursor.num_pending <= 0:
                     return True
@@ -119,7 +137,7 @@ class PullDelivery:
                 size = upcoming.deliver_single(single, request.reply, request.max_bytes, self.pins.headers)
                 messages = 1 if size else 0
             else:
-                count = min(self._turn(request), upcoming.room)
+                count = min(self._turn(request), max_ack_pending.room(core))
                 messages, size = upcoming.deliver_batch(
                     request.reply, count, request.max_bytes, self.pins.headers
                 )
@@ -239,8 +257,7 @@ class PullDelivery:
 
     def _beat(self, request: PullRequest, now: int) -> None:
         if request.heartbeat and now >= request.heartbeat_due:
-            cursor = self._core.cursor
-            self._core.send_status(request.reply, idle_heartbeat(cursor.delivered_seq, cursor.next_seq - 1))
+            send_heartbeat(self._core, request.reply)
             request.heartbeat_due = now + request.heartbeat
 
     def release_all(self, *, deleted: bool) -> None:

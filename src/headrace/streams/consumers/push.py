@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.streams import headers as header_block
+from headrace.streams.consumers import max_ack_pending
 from headrace.streams.consumers.acknowledgements import Acks
-from headrace.streams.consumers.core import Core, idle_heartbeat
-from headrace.streams.consumers.flow_control import FlowControl, RateLimit
-from headrace.streams.consumers.next_message import NO_LIMIT, Replay, Upcoming
+from headrace.streams.consumers.core import Core
+from headrace.streams.consumers.flow_control import FlowControl
+from headrace.streams.consumers.heartbeats import schedule_heartbeat, send_heartbeat
+from headrace.streams.consumers.next_message import Replay, Upcoming
+from headrace.streams.consumers.pause import is_paused
+from headrace.streams.consumers.rate_limit import RateLimit
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 
@@ -39,7 +43,7 @@ class PushDelivery:
     def start(self) -> None:
         self._core.client.watch_interest(self._subject, self._on_interest)
         self.is_active = self._has_interest()
-        self._schedule_heartbeat()
+        schedule_heartbeat(self._core)
 
     def stop(self) -> None:
         self._core.client.unwatch_interest(self._subject, self._on_interest)
@@ -67,15 +71,17 @@ class PushDelivery:
         except (OSError, MemoryError):  # the log cannot be read at present, and has said so
             self._core.try_again_later()
         if delivered:
-            self._schedule_heartbeat()
+            schedule_heartbeat(self._core)
 
     def _step(self) -> bool:
         """Deliver something. Returns False if nothing can be delivered now."""
         core, upcoming = self._core, self._upcoming
-        if not self.is_active or core.is_paused or (self.flow is not None and self.flow.is_stalled):
+        if not self.is_active or is_paused(core) or (self.flow is not None and self.flow.is_stalled):
             return False
         single = upcoming.next_single()
-        if not single and (upcoming.room <= 0 or core.cursor.num_pending <= 0 or self._replay.must_wait()):
+        if not single and (
+            max_ack_pending.room(core) <= 0 or core.cursor.num_pending <= 0 or self._replay.must_wait()
+        ):
             return False
         budget = self._budget()
         if budget < 0:
@@ -105,7 +111,7 @@ class PushDelivery:
 
     def _deliver_batch(self, budget: int) -> tuple[int, int]:
         upcoming = self._upcoming
-        count = 1 if self._replay.is_active else min(upcoming.room, NO_LIMIT)
+        count = 1 if self._replay.is_active else max_ack_pending.room(self._core)
         messages, size = upcoming.deliver_batch(self._subject, count, budget)
         if not messages and self._core.cursor.exceeded:
             return upcoming.deliver_batch(self._subject, 1)
@@ -123,7 +129,7 @@ class PushDelivery:
         """With the ack policy `flow_control`, answers to flow control requests are the acknowledgements."""
         flow = self.flow
         is_used = flow is not None and not flow.request and self._core.config.ack_policy == "flow_control"
-        return is_used and self._core.is_full
+        return is_used and max_ack_pending.is_reached(self._core)
 
     def _ask(self) -> None:
         assert self.flow is not None
@@ -146,12 +152,7 @@ class PushDelivery:
         core = self._core
         if self.is_active:
             stalled = self.flow.request if self.flow is not None else ""
-            headers = idle_heartbeat(core.cursor.delivered_seq, core.cursor.next_seq - 1, stalled)
-            core.send_status(self._subject, headers)
+            send_heartbeat(core, self._subject, stalled)
             if core.config.ack_policy == "flow_control" and core.ledger.pending and not stalled:
                 self._ask()
-        self._schedule_heartbeat()
-
-    def _schedule_heartbeat(self) -> None:
-        if self._core.config.idle_heartbeat:
-            self._core.alarm.set("heartbeat", self._core.now() + self._core.config.idle_heartbeat)
+        schedule_heartbeat(self._core)

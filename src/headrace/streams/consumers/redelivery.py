@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from headrace.streams.consumers.core import Core
 
 ACK_WAIT_SLACK = 1_000_000
 """Nanoseconds that the timer fires late, so that a burst of messages is due together."""
+MOST_AT_ONCE = 2000
+"""Messages that are queued in one turn of the event loop, for about three milliseconds."""
 
 
 class Redelivery:
@@ -13,7 +17,10 @@ class Redelivery:
         self._core = core
 
     def check(self) -> bool:
-        """Queue messages that are due and set the alarm for the rest. Returns whether any was queued."""
+        """Queue messages that are due and set the alarm for the rest. Returns whether any was queued.
+
+        Of very many that are due together some wait for the next turn of the event loop.
+        """
         core, ledger = self._core, self._core.ledger
         if not core.config.ack_wait:
             return False
@@ -30,17 +37,20 @@ class Redelivery:
             ledger.renew(seq, now)
             queued = True
         if due:
-            core.alarm.set("acks", due + ACK_WAIT_SLACK)
+            core.alarm.set("acks", due if due == now else due + ACK_WAIT_SLACK)
         elif ledger.pending:
             core.alarm.set("acks", now + core.config.ack_wait + ACK_WAIT_SLACK)
         return queued
 
     def _find_expired(self, now: int) -> tuple[list[int], int]:
-        """The sequences that are due, and when the next one is (0: none is pending)."""
+        """Some of the sequences that are due, and when the next one is (0: none is pending)."""
         ledger, config = self._core.ledger, self._core.config
-        expired = [seq for seq, due in ledger.delayed.items() if due <= now]
+        delayed = (seq for seq, due in ledger.delayed.items() if due <= now)
+        expired = list(islice(delayed, MOST_AT_ONCE))
         dues = [due for due in ledger.delayed.values() if due > now]
         for seq, _, time in ledger.in_time_order():
+            if len(expired) == MOST_AT_ONCE:
+                return expired, now
             due = time + self.wait(seq)
             if due <= now:
                 expired.append(seq)
@@ -48,6 +58,8 @@ class Redelivery:
             dues.append(due)
             if not config.backoff:
                 break  # all the others were delivered later
+        if len(expired) == MOST_AT_ONCE:
+            return expired, now
         return expired, min(dues, default=0)
 
     def wait(self, seq: int) -> int:

@@ -44,7 +44,7 @@ class RemovedMessages:
         is_busy = self._timer is not None or self._look is not None
         if not is_busy and self._consumers and self._gone != self._known:
             pause = max(0.0, self._not_before - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(pause, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._begin_pass)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -57,15 +57,15 @@ class RemovedMessages:
         """Grows with every message that is removed, and not with new ones."""
         return self._log.last_seq - self._log.count
 
-    def _tell(self) -> None:
+    def _begin_pass(self) -> None:
         self._timer = None
         self._known = self._gone
         self._took = 0.0
         consumers = list(self._consumers.values())
         look = self._look = steps_of(chain.from_iterable(one.on_removed() for one in consumers))
-        self._slices.add(lambda: self._look is not look or self._go_on(look))
+        self._slices.add(lambda: self._look is not look or self._continue_pass(look))
 
-    def _go_on(self, look: Step) -> bool:
+    def _continue_pass(self, look: Step) -> bool:
         began = time.monotonic()
         is_done = look()
         ended = time.monotonic()

@@ -15,6 +15,7 @@ from headrace.config.durations import format_duration
 from headrace.streams.config import ConsumerConfig, StreamConfig
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.formats import parse_time
+from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.subject_tree import STEPS, FilterTree, SubjectTree
 from headrace.subjects.grammar import has_wildcard, is_subset, is_valid_subject
 
@@ -144,7 +145,7 @@ def _set_stream_limits(config: ConsumerConfig, stream: StreamConfig, pedantic: b
         config.inactive_threshold = limits.inactive_threshold
 
 
-def check_config(config: ConsumerConfig, stream: StreamConfig, limits: Limits) -> None:
+def check_config(config: ConsumerConfig, stream: StreamConfig, limits: Limits) -> Work[None]:
     """Raise the ApiError of the first rule that the configuration breaks."""
     _check_names(config)
     _check_replicas(config, stream)
@@ -159,7 +160,7 @@ def check_config(config: ConsumerConfig, stream: StreamConfig, limits: Limits) -
     if len(config.description.encode()) > MAX_DESCRIPTION_BYTES:
         raise api_error("consumer_description_too_long", max=MAX_DESCRIPTION_BYTES)
     if config.deliver_subject:
-        _check_push(config, stream)
+        yield from _check_push(config, stream)
     else:
         _check_pull(config, stream, limits)
     _check_limits(config, stream, limits)
@@ -167,7 +168,7 @@ def check_config(config: ConsumerConfig, stream: StreamConfig, limits: Limits) -
         raise api_error("consumer_direct_requires_push")
     if config.direct and config.durable_name:
         raise api_error("consumer_direct_requires_ephemeral")
-    _check_filters(config)
+    yield from _check_filters(config)
     check_start(config)
     _check_sampling(config)
     if config.flow_control and config.idle_heartbeat == 0:
@@ -219,13 +220,16 @@ def _check_flow_control_acks(config: ConsumerConfig) -> None:
         raise api_error("consumer_ack_fc_requires_no_max_deliver")
 
 
-def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_push(config: ConsumerConfig, stream: StreamConfig) -> Work[None]:
     if has_wildcard(config.deliver_subject):
         raise api_error("consumer_deliver_to_wildcards")
     if not is_valid_subject(config.deliver_subject):
         raise api_error("consumer_invalid_deliver_subject")
-    if any(is_subset(config.deliver_subject, subject) for subject in stream.subjects):
-        raise api_error("consumer_deliver_cycle")
+    for index, subject in enumerate(stream.subjects):
+        if index % STEP_SUBJECTS == 0:
+            yield
+        if is_subset(config.deliver_subject, subject):
+            raise api_error("consumer_deliver_cycle")
     if config.max_waiting != 0:
         raise api_error("consumer_push_max_waiting")
     if config.max_ack_pending > 0 and config.ack_policy == "none":
@@ -260,7 +264,7 @@ def _check_limits(config: ConsumerConfig, stream: StreamConfig, limits: Limits) 
         )
 
 
-def _check_filters(config: ConsumerConfig) -> None:
+def _check_filters(config: ConsumerConfig) -> Work[None]:
     if config.filter_subject and config.filter_subjects:
         raise api_error("consumer_duplicate_filter_subjects")
     if config.filter_subject and not is_valid_subject(config.filter_subject):
@@ -269,9 +273,10 @@ def _check_filters(config: ConsumerConfig) -> None:
         raise api_error("consumer_empty_filter")
     filters = filters_of(config)
     tree = FilterTree(steps=STEPS)
+    yield from tree.add_all(filters)
     for index, subject in enumerate(filters):
-        tree.add(subject, str(index))
-    for index, subject in enumerate(filters):
+        if index % STEP_SUBJECTS == 0:
+            yield
         if not is_valid_subject(subject):
             raise _invalid("invalid subject")
         if tree.covers(subject, but=str(index)):
@@ -365,7 +370,9 @@ def _refused(complaint: str) -> ApiError:
     return api_error("consumer_create", err=complaint)
 
 
-def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]) -> None:
+def check_workqueue(
+    config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]
+) -> Work[None]:
     """In a work queue every message belongs to one consumer; `others` are the existing ones."""
     if stream.retention != "workqueue" or config.direct or config.sourcing:
         return
@@ -378,18 +385,22 @@ def check_workqueue(config: ConsumerConfig, stream: StreamConfig, others: Iterab
         return
     if not filters_of(config):
         raise api_error("consumer_wq_multiple_unfiltered")
-    check_partition(config, rivals)
+    yield from check_partition(config, rivals)
 
 
-def check_partition(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
+def check_partition(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> Work[None]:
     """Filters of consumers of a work queue may not overlap."""
     wanted = filters_of(config)
     if not wanted:
         return
     tree = SubjectTree(steps=STEPS)
-    for subject in wanted:
-        tree.add(subject, "wanted")
+    yield from tree.add_all(wanted, "wanted")
     for other in others:
         taken = filters_of(other)
-        if not taken or any(map(tree.overlaps, taken)):
+        for index, subject in enumerate(taken):
+            if index % STEP_SUBJECTS == 0:
+                yield
+            if tree.overlaps(subject):
+                raise api_error("consumer_wq_consumer_not_unique")
+        if not taken:
             raise api_error("consumer_wq_consumer_not_unique")

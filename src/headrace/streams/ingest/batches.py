@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from headrace.on_disk.torn_batches import torn_batch
 from headrace.streams import headers
 from headrace.streams.errors import ApiError, api_error
 from headrace.streams.ingest.acknowledgements import encode_batch, encode_error, encode_stored
@@ -196,18 +197,7 @@ class Batches:
 
 def remove_torn_batch(log: Log) -> int:
     """Remove the messages of a batch without a commit at the end of the log. Returns how many."""
-    torn: list[int] = []
-    batch_id = b""
-    seq = log.last_seq
-    while (message := log.get(seq)) is not None:
-        found = headers.text(message.headers, headers.BATCH_ID)
-        if not found or found != (batch_id or found) or headers.get(message.headers, headers.BATCH_COMMIT):
-            break
-        batch_id = found
-        torn.append(seq)
-        if headers.text(message.headers, headers.BATCH_SEQUENCE) == b"1":
-            break
-        seq -= 1
+    torn = torn_batch(log.get, log.last_seq)
     return log.remove_many(torn) if torn else 0
 
 

@@ -22,10 +22,10 @@ from headrace.streams.ingest.counters import read_value
 from headrace.streams.ingest.duplicate_window_recovery import DuplicateWindowRecovery
 from headrace.streams.ingest.fast_batches import FastBatches, is_fast
 from headrace.streams.ingest.intake import Intake
+from headrace.streams.ingest.message_trace import describe_refusal
 from headrace.streams.ingest.publication import Duplicate, Publication
 from headrace.streams.ingest.scheduler import Scheduler
-from headrace.streams.ingest.traced import describe_refusal
-from headrace.streams.lifetimes import Lifetimes
+from headrace.streams.message_ttl import MessageTtls
 from headrace.streams.origins.mirror import Mirror
 from headrace.streams.origins.source import Sources
 from headrace.streams.origins.source_positions import Positions
@@ -51,7 +51,7 @@ class Ingest:
         self._intake = Intake(stream)
         self._batches = Batches(self._intake)
         self._fast_batches = FastBatches(self._intake)
-        self._lifetimes = Lifetimes(stream.log, self.accept_own, stream.on_removed, stream.jetstream.now)
+        self._message_ttls = MessageTtls(stream.log, self.accept_own, stream.on_removed, stream.jetstream.now)
         self._scheduler = Scheduler(stream.log, self.accept_own)
         self._window_recovery: DuplicateWindowRecovery | None = None
         self._scan: Scan | None = None
@@ -63,6 +63,10 @@ class Ingest:
         self.followers: set[Follower] = set()  # of other streams, that mirror or source this one
 
     # -- life cycle ---------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read what is beside the log. Raises OSError."""
+        self._positions.load()
 
     def recover(self) -> None:
         """The log has been read: restore what depends on its messages."""
@@ -76,7 +80,7 @@ class Ingest:
         old, config = self._configured, self._stream.config
         self._configured = config
         self._intake.configure()
-        self._lifetimes.configure(config)
+        self._message_ttls.configure(config)
         has_new_ttls = config.allow_msg_ttl and not (old and old.allow_msg_ttl)
         has_new_schedules = config.allow_msg_schedules and not (old and old.allow_msg_schedules)
         scheduler = self._scheduler if config.allow_msg_schedules else None
@@ -88,7 +92,7 @@ class Ingest:
             self._on_room_changed,
         )
         self._usage.update()
-        self._intake.writer.attach(self._usage, self._lifetimes, scheduler)
+        self._intake.writer.attach(self._usage, self._message_ttls, scheduler)
         if not config.allow_msg_schedules:
             self._scheduler.stop()
         if has_new_ttls or has_new_schedules:
@@ -103,7 +107,7 @@ class Ingest:
             self._scan.stop()
         self._batches.stop()
         self._fast_batches.stop()
-        self._lifetimes.stop()
+        self._message_ttls.stop()
         self._scheduler.stop()
         self._stop_following()
         for follower in list(self.followers):
@@ -119,7 +123,7 @@ class Ingest:
     def _on_scanned(self, message: Stored) -> None:
         config = self._stream.config
         if config.allow_msg_ttl:
-            self._lifetimes.note_message(message)
+            self._message_ttls.note_message(message)
         if config.allow_msg_schedules:
             self._scheduler.note_message(message)
 
@@ -188,7 +192,7 @@ class Ingest:
         if self._usage is not None:
             self._usage.update()
         self._intake.writer.after_commit()
-        self._lifetimes.arm()
+        self._message_ttls.arm()
         if self._mirror is not None:
             self._mirror.after_commit()
         if self._sources is not None:

@@ -31,21 +31,21 @@ class DuplicateWindowRecovery:
         self._handle: asyncio.TimerHandle | None = None
         if sink.duplicates.length:
             sink.duplicates.recover(log.seek_time(now - sink.duplicates.length))
-            self._go_on_later()
+            self._schedule_slice()
 
     def stop(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _go_on_later(self) -> None:
-        self._handle = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
+    def _schedule_slice(self) -> None:
+        self._handle = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._read_slice)
 
-    def _go_on(self) -> None:
+    def _read_slice(self) -> None:
         try:
             if self._sink.duplicates.recover_some(SLICE_MESSAGES):
-                self._go_on_later()
+                self._schedule_slice()
             else:
                 self._handle = None
         except OSError:  # the log cannot be read at present
-            self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._go_on)
+            self._handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._read_slice)

@@ -161,20 +161,20 @@ class FastBatches:
     def _on_ping(self, order: Order, batch: _Batch, reply: bytes) -> None:
         """The publisher has received nothing for a while, or asks whether everything has arrived."""
         if order.seq > batch.last_seq:
-            self._tell(reply, FlowGap(batch.last_seq + 1, order.seq + 1))
+            self._send_flow_status(reply, FlowGap(batch.last_seq + 1, order.seq + 1))
             if not batch.is_gap_ok:
                 self._commit(order.batch_id, batch, reply)
                 return
             batch.last_seq = order.seq
             if self._check_flow(batch, reply):
                 return
-        self._tell(reply, FlowAck(batch.acknowledged_seq, batch.flow))
+        self._send_flow_status(reply, FlowAck(batch.acknowledged_seq, batch.flow))
 
     def _is_in_order(self, order: Order, batch: _Batch, reply: bytes) -> bool:
         """Count the message. A gap is reported; if it is not allowed, the batch ends before it."""
         wanted = batch.last_seq + 1
         if order.seq != wanted:
-            self._tell(reply, FlowGap(wanted, order.seq))
+            self._send_flow_status(reply, FlowGap(wanted, order.seq))
         if order.seq != wanted and not (batch.is_gap_ok and order.seq > wanted):
             self._commit(order.batch_id, batch, reply)
             return False
@@ -188,7 +188,7 @@ class FastBatches:
     def _on_data(self, order: Order, batch: _Batch, publication: Publication) -> None:
         intake, reply = self._intake, publication.reply
         if order.seq == 1 and not order.commits:
-            self._tell(reply, FlowAck(0, batch.flow))
+            self._send_flow_status(reply, FlowAck(0, batch.flow))
         publication.subject = intake.transformed(publication.subject)
         try:
             Staged(intake.checks).check(publication)
@@ -216,7 +216,7 @@ class FastBatches:
             self._intake.sink.answer(reply, self._encode_single(order, error))
             return
         if not is_duplicate:
-            self._tell(reply, FlowError(order.seq, error.body))
+            self._send_flow_status(reply, FlowError(order.seq, error.body))
         if order.is_gap_ok and not order.commits:
             return
         if not is_duplicate:
@@ -240,7 +240,7 @@ class FastBatches:
             batch.flow = min(batch.flow * 2, fair)
         elif batch.flow > fair:
             batch.flow = max(batch.flow // 2, fair)
-        self._tell(reply, FlowAck(batch.acknowledged_seq, batch.flow))
+        self._send_flow_status(reply, FlowAck(batch.acknowledged_seq, batch.flow))
         return True
 
     def _commit(self, batch_id: bytes, batch: _Batch, reply: bytes) -> None:
@@ -249,7 +249,7 @@ class FastBatches:
         details = encode_batch(batch_id, batch.last_seq)
         self._intake.sink.answer(reply, encode_stored(self._intake.sink, batch.stream_seq, details))
 
-    def _tell(self, reply: bytes, message: FlowAck | FlowGap | FlowError) -> None:
+    def _send_flow_status(self, reply: bytes, message: FlowAck | FlowGap | FlowError) -> None:
         self._intake.sink.answer(reply, msgspec.json.encode(message))
 
     def _watch(self, batch_id: bytes, batch: _Batch, delay: float) -> None:

@@ -52,7 +52,10 @@ def messages_of(log: Log, subject: bytes) -> list[int]:
     while (message := log.next(seq, wanted)) is not None:
         found.append(message.seq)
         seq = message.seq + 1
-    for pending in map(log.get, range(max(log.committed_seq + 1, seq), last + 1)):
+    seq = log.following(max(log.committed_seq + 1, seq))
+    while seq <= last:
+        pending = log.get(seq)
         if pending is not None and wanted.matches(pending.subject):
-            found.append(pending.seq)
+            found.append(seq)
+        seq = log.following(seq + 1)
     return found

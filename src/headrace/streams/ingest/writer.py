@@ -20,7 +20,7 @@ from headrace.streams.ingest.ttl import raise_to_marker, read_ttl
 if TYPE_CHECKING:
     from headrace.streams.ingest.publication import Publication
     from headrace.streams.ingest.scheduler import Scheduler
-    from headrace.streams.lifetimes import Lifetimes
+    from headrace.streams.message_ttl import MessageTtls
     from headrace.streams.stream import Stream
     from headrace.streams.usage import StreamUsage
 
@@ -40,7 +40,7 @@ class Writer:
         self._log = stream.log
         self._sink = stream.sink
         self._republisher: Republisher | None = None
-        self._lifetimes: Lifetimes | None = None
+        self._message_ttls: MessageTtls | None = None
         self._scheduler: Scheduler | None = None
         self._usage: StreamUsage | None = None
 
@@ -49,10 +49,10 @@ class Writer:
         wanted = stream.config.republish
         self._republisher = Republisher(wanted, stream.name, stream.account.client) if wanted else None
 
-    def attach(self, usage: StreamUsage, lifetimes: Lifetimes, scheduler: Scheduler | None) -> None:
+    def attach(self, usage: StreamUsage, message_ttls: MessageTtls, scheduler: Scheduler | None) -> None:
         """The parts that check for room, and that are informed of each stored message."""
         self._usage = usage
-        self._lifetimes = lifetimes
+        self._message_ttls = message_ttls
         self._scheduler = scheduler
 
     def after_commit(self) -> None:
@@ -112,8 +112,8 @@ class Writer:
             self._sink.remember(publication.msg_id, seq, time)
         self._sink.last_msg_id = publication.msg_id
         self._roll_up(publication, is_stored=True)
-        if self._lifetimes is not None:
-            self._lifetimes.note(seq, time, publication.ttl)
+        if self._message_ttls is not None:
+            self._message_ttls.note(seq, time, publication.ttl)
         if self._scheduler is not None:
             self._scheduler.note(publication.subject, publication.headers, seq, time)
         if self._republisher is not None and publication.republished_to:

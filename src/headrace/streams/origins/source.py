@@ -8,6 +8,7 @@ source_positions.py.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from headrace.streams.formats import format_time, parse_store_time
 from headrace.streams.ingest.publication import Duplicate, Publication
 from headrace.streams.origins.follower import Follower, first_to_read
 from headrace.streams.origins.source_positions import Position, Positions
+from headrace.streams.slices import RETRY_SECONDS
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
@@ -121,19 +123,47 @@ class Sources:
 
     def follow(self, configs: list[StreamSource]) -> None:
         """Follow these from now on; those that are followed already continue."""
-        kept = [source for source in self._sources if source.config in configs]
+        wanted = {index_name(config): config for config in configs}
+        kept = {
+            source.index_name: source
+            for source in self._sources
+            if wanted.get(source.index_name) == source.config
+        }
         for source in self._sources:
-            if source not in kept:
+            if source.index_name not in kept:
                 source.follower.stop()
-        known = [source.config for source in kept]
-        added = [Source(self._intake, each, self._positions) for each in configs if each not in known]
-        self._sources = kept + added
-        self._positions.recover({source.index_name for source in added})
-        for source in added:
-            source.follower.start()
+        added = [
+            Source(self._intake, config, self._positions)
+            for name, config in wanted.items()
+            if name not in kept
+        ]
+        self._sources = [*kept.values(), *added]
+        if added:
+            self._start(added)
+
+    def _start(self, added: list[Source]) -> None:
+        """Start those when it is known how far they were read, unless they are followed no more by then."""
+        slices = self._intake.stream.jetstream.slices
+        search = self._positions.recover({source.index_name for source in added})
+
+        def step() -> bool:
+            followed = set(self._sources)
+            wanted = [source for source in added if source in followed]
+            try:
+                is_found = not wanted or next(search, search) is search
+            except OSError:  # the stream cannot be read at present
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self._start, wanted)
+                return True
+            if is_found:
+                for source in wanted:
+                    source.follower.start()
+            return is_found
+
+        slices.add(step)
 
     def stop(self) -> None:
-        for source in self._sources:
+        sources, self._sources = self._sources, []
+        for source in sources:
             source.follower.stop()
         self._positions.save()
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Generator
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 FILE_NAME = "sources.json"
 SAVE_INTERVAL_SECONDS = 1.0
+STEP_MESSAGES = 500
+"""Messages that a step reads; about half a millisecond."""
 _ALL = Filter(())
 
 
@@ -43,8 +47,23 @@ class Positions:
         self._log = log
         self._path = os.path.join(directory, FILE_NAME) if directory else None
         self._positions: dict[str, Position] = {}
+        self._saved: _File | None = None
         self._changed = False
+        self._searches = 0
         self._saved_at = 0.0
+
+    def load(self) -> None:
+        """Read the file. A missing or damaged one is none.
+
+        Raises OSError if it cannot be read: without it, messages that were consumed would be copied again.
+        """
+        if self._path is None:
+            return
+        try:
+            with open(self._path, "rb") as file:
+                self._saved = msgspec.json.decode(file.read(), type=_File)
+        except (FileNotFoundError, *UNREADABLE_JSON):
+            self._saved = None
 
     def get(self, index_name: str) -> Position | None:
         return self._positions.get(index_name)
@@ -53,23 +72,37 @@ class Positions:
         self._positions[index_name] = position
         self._changed = True
 
-    def recover(self, wanted: set[str]) -> None:
+    def recover(self, wanted: set[str]) -> Generator[None, None, None]:
         """Find the unknown positions of these sources: in the file, and in newer messages.
 
-        Without a file, as many messages are read as needed.
+        Without a file, as many messages are read as needed. That may be all, so it works in slices. Raises
+        OSError if the stream cannot be read at present.
         """
         wanted = wanted - self._positions.keys()
-        saved = self._load() if wanted else None
-        if saved is None or saved.last_seq > self._log.last_seq:
-            self._search_backwards(wanted)
-            return
-        self._positions |= {name: saved.positions[name] for name in wanted & saved.positions.keys()}
+        saved = self._saved if wanted else None
+        self._searches += 1  # a file without these positions would be taken for all there is to know
+        try:
+            if saved is None or saved.last_seq > self._log.last_seq:
+                yield from self._search_backwards(wanted)
+            else:
+                yield from self._search_newer(wanted, saved)
+        finally:
+            self._searches -= 1
+
+    def _search_newer(self, wanted: set[str], saved: _File) -> Generator[None, None, None]:
+        positions = {name: saved.positions[name] for name in wanted & saved.positions.keys()}
         seq = saved.last_seq + 1
-        while (message := self._log.next(seq, _ALL)) is not None:
+        for read in count(1):
+            message = self._log.next(seq, _ALL)
+            if message is None:
+                break
             found = parse_header(message.headers)
             if found is not None and found[0] in wanted:
-                self._positions[found[0]] = found[1]
+                positions[found[0]] = found[1]
             seq = message.seq + 1
+            if read % STEP_MESSAGES == 0:
+                yield
+        self._positions = positions | self._positions
 
     def after_commit(self) -> None:
         """Save, if it is time and all that was read is on disk."""
@@ -78,35 +111,37 @@ class Positions:
             self.save()
 
     def save(self) -> None:
-        if self._path is None or not self._changed or self._log.committed_seq < self._log.last_seq:
+        if (
+            self._path is None
+            or not self._changed
+            or self._searches
+            or self._log.committed_seq < self._log.last_seq
+        ):
             return
-        body = msgspec.json.encode(_File(self._log.last_seq, self._positions))
+        saved = _File(self._log.last_seq, self._positions.copy())
+        body = msgspec.json.encode(saved)
         temporary = self._path + ".new"
         with suppress(OSError):  # the disk is full: the next write is soon enough
             with open(temporary, "wb") as file:
                 file.write(body)
             os.rename(temporary, self._path)
+            self._saved = saved
             self._changed = False
         self._saved_at = time.monotonic()
 
-    def _load(self) -> _File | None:
-        if self._path is None:
-            return None
-        try:
-            with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=_File)
-        except (OSError, *UNREADABLE_JSON):
-            return None
-
-    def _search_backwards(self, wanted: set[str]) -> None:
-        for seq in range(self._log.last_seq, self._log.first_seq - 1, -1):
-            if not wanted:
+    def _search_backwards(self, wanted: set[str]) -> Generator[None, None, None]:
+        seq = self._log.previous(self._log.last_seq)
+        for read in count(1):
+            if not wanted or not seq:
                 return
             message = self._log.get(seq)
             found = parse_header(message.headers) if message is not None else None
             if found is not None and found[0] in wanted:
-                self._positions[found[0]] = found[1]
+                self._positions.setdefault(*found)
                 wanted.discard(found[0])
+            seq = self._log.previous(seq - 1)
+            if read % STEP_MESSAGES == 0:
+                yield
 
 
 def parse_header(block: bytes) -> tuple[str, Position] | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.streams.config import StreamConfig, StreamSource, SubjectTransform
 from headrace.streams.errors import ApiError, api_error
+from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.subject_tree import STEPS, FilterTree, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import TransformError, check_mapping
@@ -16,7 +17,7 @@ BAD_NAME_CHARACTERS = frozenset(" \t\r\n\f.*>\\/")
 Neighbours = Mapping[str, StreamConfig]
 
 
-def check_mirror(config: StreamConfig, neighbours: Neighbours, pedantic: bool) -> None:
+def check_mirror(config: StreamConfig, neighbours: Neighbours, pedantic: bool) -> Work[None]:
     mirror = config.mirror
     assert mirror
     for is_set, error in (
@@ -35,9 +36,10 @@ def check_mirror(config: StreamConfig, neighbours: Neighbours, pedantic: bool) -
     if config.subject_delete_marker_ttl > 0:
         raise api_error("stream_invalid_config", err="subject delete markers forbidden on mirrors")
     tree = SubjectTree(steps=STEPS)
+    yield from tree.add_all(transform.src for transform in mirror.subject_transforms)
     for place, transform in enumerate(mirror.subject_transforms):
-        tree.add(transform.src, str(place))
-    for place, transform in enumerate(mirror.subject_transforms):
+        if place % STEP_SUBJECTS == 0:
+            yield
         check_source_transform(transform, "mirror")
         if tree.overlaps(transform.src, but=str(place)):
             raise api_error("mirror_overlapping_subject_filters")
@@ -59,18 +61,20 @@ def check_origin(config: StreamConfig, mirror: StreamSource, neighbours: Neighbo
     config.mirror_direct = origin.allow_direct
 
 
-def check_sources(config: StreamConfig, neighbours: Neighbours) -> None:
+def check_sources(config: StreamConfig, neighbours: Neighbours) -> Work[None]:
     if config.sources and config.allow_msg_schedules:
         raise api_error("source_with_msg_schedules")
     indexes: set[str] = set()
     consumers: set[tuple[str, str, str]] = set()
-    for source in config.sources:
+    for place, source in enumerate(config.sources):
+        if place % STEP_SUBJECTS == 0:
+            yield
         if not _is_name(source.name):
             raise api_error("source_invalid_stream_name")
         if (index := index_name(source)) in indexes:
             raise api_error("source_duplicate_detected")
         indexes.add(index)
-        check_source_filters(source)
+        yield from check_source_filters(source)
         if source.consumer:
             if not _has_valid_consumer(source):
                 raise api_error("source_durable_consumer_cfg_invalid")
@@ -84,14 +88,18 @@ def check_sources(config: StreamConfig, neighbours: Neighbours) -> None:
             raise api_error("source_max_message_size_too_big")
 
 
-def check_source_filters(source: StreamSource) -> None:
+def check_source_filters(source: StreamSource) -> Work[None]:
     if source.filter_subject and source.subject_transforms:
         raise api_error("source_multiple_filters_not_allowed")
     tree = FilterTree(steps=STEPS)
     for place, transform in enumerate(source.subject_transforms):
+        if place % STEP_SUBJECTS == 0:
+            yield
         check_source_transform(transform, "source")
         tree.add(transform.src, str(place))
     for place, transform in enumerate(source.subject_transforms):
+        if place % STEP_SUBJECTS == 0:
+            yield
         if tree.covers(transform.src, but=str(place)):
             raise api_error("source_overlapping_subject_filters")
 
@@ -105,15 +113,18 @@ def check_source_transform(transform: SubjectTransform, kind: str) -> None:
         raise api_error(f"{kind}_invalid_transform_destination", err=error) from None
 
 
-def check_prefixes(config: StreamConfig, neighbours: Neighbours) -> None:
+def check_prefixes(config: StreamConfig, neighbours: Neighbours) -> Work[None]:
     """Deliveries and requests of external streams may not match streams or the API here."""
     origins = [config.mirror] if config.mirror else []
     origins += config.sources
+    pace = Pace()
+    names = dict.fromkeys(origin.name for origin in origins if origin.external is None)
     subjects = [
         subject
-        for origin in origins
-        if origin.external is None and origin.name in neighbours
-        for subject in neighbours[origin.name].subjects
+        for name in names
+        if name in neighbours
+        for subject in neighbours[name].subjects
+        if subject.endswith(grammar.FULL_WILDCARD)  # others match nothing that is longer
     ]
     for prefix in (origin.external.deliver for origin in origins if origin.external):
         if not prefix:
@@ -121,41 +132,86 @@ def check_prefixes(config: StreamConfig, neighbours: Neighbours) -> None:
         if not grammar.is_valid_publish_subject(prefix):
             raise api_error("stream_invalid_external_delivery_subj", prefix=prefix)
         for subject in subjects:
+            if pace.is_time_to_pause():
+                yield
             if grammar.overlap(subject, f"{prefix}.{subject}"):
                 raise api_error("stream_external_del_prefix_overlaps", prefix=prefix, subject=subject)
     for prefix in (origin.external.api for origin in origins if origin.external):
         if not prefix:
             continue
+        if pace.is_time_to_pause():
+            yield
         if not grammar.is_valid_publish_subject(prefix):
             raise _invalid(f'stream external api prefix "{prefix}" must be a valid subject without wildcards')
         if grammar.overlap(prefix, API_PREFIX):
             raise api_error("stream_external_api_overlap", prefix=prefix, subject=API_PREFIX)
 
 
-def check_cycles(config: StreamConfig, neighbours: Neighbours) -> None:
-    """Streams may not copy themselves, directly or indirectly."""
-    to_visit = [config]
+def check_cycles(config: StreamConfig, neighbours: Neighbours) -> Work[None]:
+    """Streams may not copy themselves, directly or indirectly.
+
+    The order of visits is nats-server's, because it decides what is found: one level of origins after
+    another, and a stream as often as paths lead to it. There can be 2^n of these, so only the first and the
+    last visit in a level count: the first marks it as visited, and the last has seen most of the others.
+    """
+    level = [config]
     visited: set[str] = set()
-    while to_visit:
-        visiting = to_visit.pop(0)
-        visited.add(visiting.name)
-        for source in visiting.sources:
-            if source.external:
-                continue
-            if source.name in visited:
-                filter_subject = source.filter_subject
-                if not filter_subject or any(
-                    grammar.overlap(subject, filter_subject) for subject in visiting.subjects
+    pace = Pace()
+    while level:
+        origins: list[StreamConfig] = []
+        for visiting in level:
+            visited.add(visiting.name)
+            for source in visiting.sources:
+                if pace.is_time_to_pause():
+                    yield
+                if source.external:
+                    continue
+                if source.name not in visited:
+                    origins += _found(source.name, neighbours)
+                elif not source.filter_subject or (
+                    yield from _has_overlap(visiting, source.filter_subject, pace)
                 ):
                     raise _invalid("detected cycle")
-            elif source.name in neighbours:
-                to_visit.append(neighbours[source.name])
-        mirror = visiting.mirror
-        if mirror and mirror.external is None:
-            if mirror.name in visited:
-                raise _invalid("detected cycle")
-            if mirror.name in neighbours:
-                to_visit.append(neighbours[mirror.name])
+            mirror = visiting.mirror
+            if mirror and mirror.external is None:
+                if mirror.name in visited:
+                    raise _invalid("detected cycle")
+                origins += _found(mirror.name, neighbours)
+        level = _firsts_and_lasts(origins)
+
+
+def _found(name: str, neighbours: Neighbours) -> list[StreamConfig]:
+    return [neighbours[name]] if name in neighbours else []
+
+
+def _has_overlap(stream: StreamConfig, filter_subject: str, pace: Pace) -> Work[bool]:
+    """Whether a subject of the stream overlaps with the filter."""
+    for subject in stream.subjects:
+        if pace.is_time_to_pause():
+            yield
+        if grammar.overlap(subject, filter_subject):
+            return True
+    return False
+
+
+def _firsts_and_lasts(streams: list[StreamConfig]) -> list[StreamConfig]:
+    """The same order, with at most two of each."""
+    first = {stream.name: place for place, stream in reversed(list(enumerate(streams)))}
+    last = {stream.name: place for place, stream in enumerate(streams)}
+    return [streams[place] for place in sorted({*first.values(), *last.values()})]
+
+
+class Pace:
+    """Counts comparisons, says when to pause, and refuses what would need too many."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def is_time_to_pause(self) -> bool:
+        self._count += 1
+        if self._count > STEPS:
+            raise _invalid("too many sources")
+        return self._count % STEP_SUBJECTS == 0
 
 
 def check_filters_at_create(config: StreamConfig) -> None:

@@ -14,6 +14,7 @@ from headrace.config.identity import AccountLimits as ConfiguredLimits
 from headrace.errors import ConfigError
 from headrace.streams.config import StreamConfig, Wire
 from headrace.streams.errors import api_error
+from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.subject_tree import SubjectTree
 from headrace.streams.usage import Usage
 from headrace.streams.wire_types import Int, Int64, always
@@ -100,15 +101,16 @@ class AccountResources:
         """The configurations of all streams, by name."""
         return {name: stream.config for name, stream in self.streams.items()}
 
-    def add_subjects(self, config: StreamConfig, old: StreamConfig | None = None) -> None:
+    def add_subjects(self, config: StreamConfig, old: StreamConfig | None = None) -> Work[None]:
         """Record that a stream has these subjects, and no longer those of its old configuration."""
         if old:
-            self.remove_subjects(old)
-        for subject in config.subjects:
-            self.subjects.add(subject, config.name)
+            yield from self.remove_subjects(old)
+        yield from self.subjects.add_all(config.subjects, config.name)
 
-    def remove_subjects(self, config: StreamConfig) -> None:
-        for subject in config.subjects:
+    def remove_subjects(self, config: StreamConfig) -> Work[None]:
+        for index, subject in enumerate(config.subjects):
+            if index % STEP_SUBJECTS == 0:
+                yield
             self.subjects.discard(subject, config.name)
 
     def limit(self, storage: str) -> int:

@@ -1,9 +1,8 @@
-"""Messages with their own lifetime: Nats-TTL, and the delete markers of subjects.
+"""Messages with their own lifetime (Nats-TTL), and what expires message by message.
 
-Where a stream leaves delete markers (subject_delete_marker_ttl), the last message of a subject is not just
-removed: a marker replaces it, which expires in turn. And a message may say that it never expires. So where a
+A message may say that it never expires, and a stream may leave delete markers (delete_markers.py). So where a
 stream has TTLs or markers, max_age is applied here, message by message; otherwise it is in expiry.py. TTLs
-are kept in a heap (endings.py), which is filled again from the stored headers after a restart.
+are kept in a heap (ttl_heap.py), which is filled again from the stored headers after a restart.
 
 A message is removed when it is older than max_age or has outlived its TTL, whichever comes first. With
 `never` it does not expire at all.
@@ -15,15 +14,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.config.durations import format_duration
 from headrace.engine.basics.filters import Filter
 from headrace.go_formats import NANOSECONDS
-from headrace.streams import headers
 from headrace.streams.deadline import Deadline
-from headrace.streams.endings import Ending, Endings
+from headrace.streams.delete_markers import make_marker, needs_marker
 from headrace.streams.errors import ApiError
 from headrace.streams.ingest.publication import Publication
 from headrace.streams.ingest.ttl import NEVER, read_ttl
+from headrace.streams.ttl_heap import Ending, TtlHeap
 
 if TYPE_CHECKING:
     from headrace.engine.store.log import Log
@@ -35,7 +33,7 @@ RETRY_NANOSECONDS = NANOSECONDS
 _ALL = Filter(())
 
 
-class Lifetimes:
+class MessageTtls:
     """Of one stream.
 
     `store` stores a delete marker, or raises ApiError; `on_removed` is called after removals.
@@ -52,7 +50,7 @@ class Lifetimes:
         self._log = log
         self._store = store
         self._on_removed = on_removed
-        self._endings = Endings(log)
+        self._heap = TtlHeap(log)
         self._next_ending = Deadline(self.run, now)
         self._next_aged = Deadline(self.run, now)
         self._max_age = 0
@@ -65,7 +63,7 @@ class Lifetimes:
         self._marker_seconds = config.subject_delete_marker_ttl // NANOSECONDS
         self._max_age = config.max_age if has_own_ages(config) else 0
         if not self._has_ttls:
-            self._endings.clear()
+            self._heap.clear()
         self._aged_seq = 0
         self._next_ending.clear()
         self._next_aged.clear()
@@ -74,7 +72,7 @@ class Lifetimes:
     def stop(self) -> None:
         self._next_ending.clear()
         self._next_aged.clear()
-        self._endings.clear()
+        self._heap.clear()
 
     def note_message(self, message: Stored) -> None:
         self.note(message.seq, message.time, _read_ttl(message))
@@ -83,12 +81,12 @@ class Lifetimes:
         """A message was stored that lives for this many seconds."""
         if ttl > 0 and self._has_ttls:
             ending = (time + ttl * NANOSECONDS, seq)
-            self._endings.add(ending)
+            self._heap.add(ending)
             self._next_ending.set(ending[0])
 
     def arm(self) -> None:
         """Set the timers for the next messages to expire. Call it whenever there may be new ones."""
-        if (first := self._endings.first) is not None:
+        if (first := self._heap.first) is not None:
             self._next_ending.set(first[0])
         if self._max_age > 0 and not self._next_aged.is_set:
             try:
@@ -123,7 +121,7 @@ class Lifetimes:
         if failure:
             self._aged_seq = 0
             for ending in ended:
-                self._endings.add(ending)
+                self._heap.add(ending)
             self._retry()
 
     def _expire_aged(self, oldest: int) -> int:
@@ -140,7 +138,7 @@ class Lifetimes:
     def _expire_ended(self, moment: int, most: int, ended: list[Ending]) -> None:
         """By their own TTL."""
         for _ in range(most):
-            ending = self._endings.first
+            ending = self._heap.first
             if ending is None or ending[0] > moment:
                 return
             time, seq = ending
@@ -149,27 +147,16 @@ class Lifetimes:
             if message is not None and _ends_at(message) == time:
                 self._expire(message)
                 ended.append(ending)
-            self._endings.pop()
+            self._heap.pop()
 
     def _expire(self, message: Stored) -> None:
-        if not self._marker_seconds or is_marker(message.headers) or not self._is_last(message):
+        if not self._marker_seconds or not needs_marker(self._log, message):
             self._log.remove(message.seq)
             return
         try:
-            self._store(self._marker(message.subject))
+            self._store(make_marker(message.subject, self._marker_seconds))
         except ApiError:
             self._log.remove(message.seq)
-
-    def _is_last(self, message: Stored) -> bool:
-        state = self._log.subject_state(message.subject)
-        return state is not None and state[0] == 1
-
-    def _marker(self, subject: bytes) -> Publication:
-        lifetime = format_duration(self._marker_seconds).encode()
-        block = headers.append(b"", headers.MARKER_REASON, b"MaxAge")
-        block = headers.append(block, headers.TTL, lifetime)
-        block = headers.append(block, headers.ROLLUP, b"sub")  # removes the message itself
-        return Publication(subject, b"", block, b"", is_sourced=True)
 
 
 def has_own_ages(config: StreamConfig) -> bool:
@@ -179,13 +166,6 @@ def has_own_ages(config: StreamConfig) -> bool:
     """
     return bool(
         config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 or config.mirror or config.sources
-    )
-
-
-def is_marker(block: bytes) -> bool:
-    """A delete marker, or a delete or purge of a key-value store, needs no marker of its own."""
-    return bool(headers.text(block, headers.MARKER_REASON)) or (
-        headers.get(block, headers.KEY_VALUE_OPERATION) == b"PURGE"
     )
 
 

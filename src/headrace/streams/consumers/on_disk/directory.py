@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from headrace.broker.ids import random_id
 from headrace.streams import files
 from headrace.streams.config import ConsumerConfig
-from headrace.streams.consumers import state as consumer_state
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk import state as consumer_state
+from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.errors import StoreError
 from headrace.unreadable import UNREADABLE_JSON
 
@@ -35,14 +35,25 @@ class Recovered:
     problem: str = ""
 
 
+@dataclass
+class StoredConsumers:
+    """`damaged` has a line for each one whose configuration is lost, by name."""
+
+    readable: list[Recovered] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
 def consumer_directory(stream_directory: str, name: str) -> str:
     return files.child_directory(os.path.join(stream_directory, CONSUMERS), name)
 
 
-def save_meta(stream_directory: str, meta: ConsumerMeta) -> None:
-    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted in the meantime."""
+def save_meta(stream_directory: str, meta: ConsumerMeta) -> bool:
+    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted in the meantime.
+
+    False: it is used from now on, but may be lost in a power failure.
+    """
     directory = consumer_directory(stream_directory, meta.name)
-    files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
+    return files.write_checked(os.path.join(directory, files.META), msgspec.json.encode(meta))
 
 
 def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) -> None:
@@ -54,7 +65,10 @@ def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) ->
 
 
 def retire(directory: str) -> str:
-    """Rename the directory so that recovery deletes it. Does not wait for the disk; `remove` does."""
+    """Rename the directory so that recovery deletes it. Does not wait for the disk; `remove` does.
+
+    Raises OSError; then nothing has changed.
+    """
     parent, name = os.path.split(directory)
     retired = os.path.join(parent, f"{files.DELETED_PREFIX}{name}-{random_id(8)}")
     with contextlib.suppress(FileNotFoundError):
@@ -69,28 +83,32 @@ def remove(retired: str) -> None:
     files.remove_tree(retired)
 
 
-def load_all(stream_directory: str) -> tuple[list[Recovered], list[str]]:
-    """All consumers of a stream, and a line for each one that cannot be read. Nothing is deleted."""
-    recovered, problems = [], []
+def load_all(stream_directory: str) -> StoredConsumers:
+    """All consumers of a stream. Nothing is deleted.
+
+    Raises OSError if one of them cannot be read: that it is damaged is another matter.
+    """
+    found = StoredConsumers()
     parent = os.path.join(stream_directory, CONSUMERS)
     for name in files.list_directory(parent):
         directory = os.path.join(parent, name)
-        if not os.path.exists(os.path.join(directory, files.META)):
-            continue  # the server was killed before this consumer existed
         try:
             body = files.read_checked(os.path.join(directory, files.META))
             meta = msgspec.json.decode(body, type=ConsumerMeta)
+        except FileNotFoundError:
+            continue  # the server was killed before this consumer existed
         except (StoreError, *UNREADABLE_JSON) as error:
-            problems.append(f"consumer {name!r} is left alone: {error}")
+            found.damaged[name] = f"consumer {name!r} is left alone: {error}"
             continue
-        recovered.append(_load_state(meta, os.path.join(directory, STATE)))
-    return recovered, problems
+        found.readable.append(_load_state(meta, os.path.join(directory, STATE)))
+    return found
 
 
 def _load_state(meta: ConsumerMeta, path: str) -> Recovered:
+    """Raises OSError: a state that cannot be read now is not lost, and must not be overwritten."""
     try:
         state = consumer_state.read(path)
         problem = "" if state is not None else "the consumer's state is missing"
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         state, problem = None, str(error)
     return Recovered(meta, state, problem and f"consumer {meta.name!r} starts over: {problem}")

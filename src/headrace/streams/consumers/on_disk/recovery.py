@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.streams.consumers.consumer import Consumer
-from headrace.streams.consumers.directory import ConsumerMeta, load_all
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk.directory import ConsumerMeta, StoredConsumers
+from headrace.streams.consumers.on_disk.state import ConsumerState
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
 
 
-def recover_consumers(stream: Stream) -> bool:
+def recover_consumers(stream: Stream, found: StoredConsumers) -> bool:
     """Start all consumers of the stream. Damaged ones are reported, and left alone.
 
-    Returns False if a consumer could not be read: then nobody knows which messages it still needs.
+    Returns False if the configuration of one is lost: then nobody knows which messages it still needs.
     """
-    if stream.directory is None:
-        return True
-    recovered, problems = load_all(stream.directory)
-    is_whole = not problems
-    for each in recovered:
+    problems = list(found.damaged.values())
+    stream.damaged_consumers.update(found.damaged)
+    for each in found.readable:
         meta = each.meta
         state = each.state
         if each.problem:
@@ -32,7 +30,7 @@ def recover_consumers(stream: Stream) -> bool:
         consumer.start()
     for problem in problems:
         stream.jetstream.logger.warn(f"Stream {stream.name!r}: {problem}")
-    return is_whole
+    return not found.damaged
 
 
 def _start_over(stream: Stream, meta: ConsumerMeta) -> ConsumerState | None:

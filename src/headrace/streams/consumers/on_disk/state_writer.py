@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from headrace.streams.consumers import state as consumer_state
-from headrace.streams.consumers.state import ConsumerState
+from headrace.streams.consumers.on_disk import state as consumer_state
+from headrace.streams.consumers.on_disk.state import ConsumerState
 
 PAUSE_SECONDS = 0.1
 """The shortest pause between writes; after a longer one, a change is written at once."""

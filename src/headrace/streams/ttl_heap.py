@@ -22,7 +22,7 @@ FEW = 1000
 """With no more entries than this, the heap is not swept."""
 
 
-class Endings:
+class TtlHeap:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._heap: list[Ending] = []

@@ -78,11 +78,12 @@ class Idleness:
             return
         used_until = delivery.queue.last_active + self._threshold
         if used_until <= now:
-            delivery.expire(end_of_stream=True)
+            delivery.on_due()  # which may deliver
+            used_until = delivery.queue.last_active + self._threshold
             if len(delivery.queue):
                 used_until = now + self._threshold
             elif due := self._redelivery.last_due():
-                used_until = due + self._threshold
+                used_until = max(used_until, due + self._threshold)
         if used_until > now:
             self._core.alarm.set("idle", used_until)
         else:
