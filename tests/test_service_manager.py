@@ -71,7 +71,7 @@ def test_a_server_tells_when_it_is_ready_reloads_and_stops(
 
 def test_a_watchdog_is_fed_until_the_server_stops(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    monkeypatch.setenv("WATCHDOG_USEC", "20000")
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
     with running_server("headrace") as server:
         assert "READY" in manager.next()
         for _ in range(5):

@@ -34,11 +34,16 @@ _SIZES = ("", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _SIZE = re.compile(r"([0-9]{1,19})\s*([KMGTPE]?)(i?B)?", re.IGNORECASE)
 
 
+def is_duration(text: str) -> bool:
+    """Whether it has the form of one; it may be too long."""
+    return text == "0" or _DURATION.fullmatch(text) is not None
+
+
 def parse_duration(text: str) -> int:
     """Nanoseconds of `1h30m`, `2d`, `1.5s`. Raises ValueError."""
     if text == "0":
         return 0
-    if not _DURATION.fullmatch(text):
+    if not is_duration(text):
         raise ValueError(f"{text!r} is not a duration such as 30s, 1h30m or 2d")
     total = 0
     for whole, fraction, unit in _DURATION_PART.findall(text):

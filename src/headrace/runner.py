@@ -53,6 +53,8 @@ def run_server(
         last_resort.start()
         manager.stopping()
         await server.serve()
+        # All is done: a second signal while Python ends must not make a clean exit look like a crash.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
         return 0
 
     raise_limit()

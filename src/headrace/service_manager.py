@@ -35,7 +35,7 @@ class ServiceManager:
         return cls(variables.get("NOTIFY_SOCKET", ""), _watchdog_seconds(variables))
 
     def ready(self, status: str) -> None:
-        """From here on, if it has a watchdog, it is told that the event loop is alive."""
+        """From here on a watchdog, if there is one, learns that the event loop is alive."""
         self._send("READY=1", f"STATUS={status}")
         if self._timer is None and self._address and self._watchdog_seconds:
             self._feed_watchdog()

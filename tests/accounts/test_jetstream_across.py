@@ -12,6 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig
 
+from tests.clients import flush
 from tests.servers import ServerKind, running_server
 
 CONFIG = """
@@ -74,9 +75,9 @@ async def publish_and_pull(b: Client, seen: Seen) -> None:
         ack = await jetstream.publish(f"orders.{number}", b"body %d" % number)
         seen.append((ack.stream, ack.seq))
     pulling = await jetstream.pull_subscribe("orders.>", "d", stream="S")
-    for message in await pulling.fetch(3, timeout=10):
+    for message in await pulling.fetch(3, timeout=30):
         seen.append((message.subject, message.data, message.metadata.sequence.stream))
-        await message.ack_sync(timeout=10)
+        await message.ack_sync(timeout=30)
     info = await jetstream.consumer_info("S", "d")
     seen.append((info.ack_floor.stream_seq, info.num_ack_pending, info.num_pending))
     found = await jetstream.get_msg("S", 2)
@@ -87,11 +88,11 @@ async def push(a: Client, b: Client, seen: Seen) -> None:
     """A consumer delivers to a subject that the other account imports."""
     got: asyncio.Queue[Msg] = asyncio.Queue()
     await b.subscribe("deliver.here", cb=got.put)
-    await b.flush()
+    await flush(b)
     config = ConsumerConfig(name="p", deliver_subject="deliver.here", ack_policy=AckPolicy.NONE)
     await a.jetstream().add_consumer("S", config)
     for _ in range(3):
-        message = await asyncio.wait_for(got.get(), 10)
+        message = await asyncio.wait_for(got.get(), 30)
         seen.append((message.subject, message.data, message.reply.split(".")[:4]))
 
 
@@ -108,7 +109,7 @@ async def capture(a: Client, c: Client, seen: Seen) -> None:
 
 async def ask(client: Client, subject: str) -> Any:
     try:
-        answer = json.loads((await client.request(subject, b"", timeout=10)).data)
+        answer = json.loads((await client.request(subject, b"", timeout=30)).data)
     except nats.errors.NoRespondersError:
         return "nobody"
     return {name: answer.get(name) for name in ("type", "error", "streams", "success")}

@@ -19,6 +19,7 @@ from headrace.errors import ConfigError
 from headrace.keys.jwt import encode_base64url
 from headrace.keys.nkeys import KeyPair
 from tests.broker.conftest import Running, Start
+from tests.clients import flush
 
 ANNA = KeyPair("user", bytes([1]) * 32)
 VIOLATION = b"-ERR 'Authorization Violation'\r\n"
@@ -62,7 +63,7 @@ async def test_nats_py_logs_in_with_a_seed(start: Start, tmp_path: Path) -> None
     seed = tmp_path / "anna.nk"
     seed.write_text(ANNA.seed)
     client = await running.client(nkeys_seed=str(seed))
-    await client.flush()
+    await flush(client)
     assert next(iter(running.broker.connections.values())).user == ANNA.public_key
 
 

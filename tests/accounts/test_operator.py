@@ -90,7 +90,7 @@ async def test_nats_py_logs_in_with_a_creds_file(start: Start, tmp_path: Path) -
 
 async def test_a_user_is_cut_off_when_its_token_expires(start: Start) -> None:
     running = start(**trust_of(account_token(ONE)))
-    expires = int(time.time()) + 1
+    expires = int(time.time()) + 3
     client = await enter(running, user_token(expires=expires))
     stays = await enter(running, user_token(expires=LATE))
     assert await client.ask() == []
@@ -103,7 +103,7 @@ async def test_a_user_is_cut_off_when_its_token_expires(start: Start) -> None:
 
 async def test_a_user_is_cut_off_when_its_time_of_day_is_over(start: Start) -> None:
     running = start(**trust_of(account_token(ONE)))
-    now = time.gmtime(time.time() + 2)
+    now = time.gmtime(time.time() + 3)
     before = time.gmtime(time.time() - 3600)
     span = c.TimeRange(start=time.strftime("%H:%M:%S", before), end=time.strftime("%H:%M:%S", now))
     client = await enter(running, user_token(times=[span], times_location="UTC"))
@@ -138,7 +138,7 @@ async def test_all_can_be_revoked(start: Start) -> None:
 
 
 async def test_an_account_that_expires_takes_its_users_with_it(start: Start) -> None:
-    running = start(**trust_of(account_token(ONE, expires=int(time.time()) + 1), account_token(TWO)))
+    running = start(**trust_of(account_token(ONE, expires=int(time.time()) + 3), account_token(TWO)))
     client, other = await enter(running, user_token()), await enter(running, user_token(signer=TWO))
     assert await other.ask() == []
     assert await client.rest() == b"-ERR 'Account Authentication Expired'\r\n"

@@ -19,12 +19,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from headrace.accounts.python_hook import load_hook
+from headrace.accounts.credentials import Credentials
+from headrace.accounts.python_hook import PythonHook, load_hook
+from headrace.auth import Connection, User
 from headrace.config.load import load_file
 from headrace.config.options import Options, check_options
 from headrace.errors import ConfigError
 from headrace.keys.nkeys import KeyPair
+from headrace.logs import Logger, LogSettings
 from tests.broker.conftest import RawClient, Running, Start
+from tests.clients import flush
 from tests.interop.signatures import fill_in_signatures, signature
 from tests.servers import running_server
 
@@ -53,7 +57,7 @@ async def check(connection: Connection) -> User | None:
     if connection.user == "lost":
         return User(account="NONE")
     if connection.user == "expires":
-        return User(expires=time.time() + 0.5)
+        return User(expires=time.time() + 2)
     if connection.user == "limited":
         return User("renamed", permissions=Permissions(publish=SubjectRules(allow=("a",))))
     if connection.nkey:
@@ -75,16 +79,17 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     module = f"hook_{tmp_path.name}"
     (tmp_path / f"{module}.py").write_text(HOOKS)
     path = tmp_path / "server.conf"
-    path.write_text(f'authorization {{ python: "{module}:check", timeout: 1.5 }}')
+    path.write_text(f'authorization {{ python: "{module}:check", timeout: 30 }}')
     return str(path)
 
 
-def options_of(path: str, function: str = "check") -> dict[str, Any]:
+def options_of(path: str, function: str = "check", **more: Any) -> dict[str, Any]:
     options = load_file(path).options
     return {
         "python_hook": options.python_hook.replace(":check", f":{function}"),
         "config_path": path,
         "auth_timeout": options.auth_timeout,
+        **more,
     }
 
 
@@ -142,14 +147,14 @@ async def test_an_exception_refuses_and_leaves_a_traceback_without_secrets(
     ],
 )
 async def test_whatever_else_it_does_refuses(start: Start, configured: str, user: str, text: str) -> None:
-    running = start(**options_of(configured))
+    running = start(**options_of(configured, auth_timeout=1.5))
     client = await enter(running, user)
     assert await client.rest() == VIOLATION
     assert text in running.log_text()
 
 
 async def test_a_check_that_blocks_holds_up_nobody_else(start: Start, configured: str) -> None:
-    running = start(**options_of(configured))
+    running = start(**options_of(configured, auth_timeout=3.0))
     blocking = [await enter(running, "blocks") for _ in range(3)]
     client = await enter(running, "anna")
     assert await client.ask() == []
@@ -316,7 +321,7 @@ async def test_the_example_checks_tokens_of_an_openid_provider(
             await client.connect(
                 f"nats://{server.host}:{server.port}", token=token, allow_reconnect=False, error_cb=ignore
             )
-            await client.flush()
+            await flush(client)
         except nats.errors.Error:
             return False
         finally:
@@ -344,6 +349,30 @@ async def test_the_example_checks_tokens_of_an_openid_provider(
         assert "Traceback" not in server.log()
         assert provider.token()[:20] not in server.log()
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_checks_in_progress_end_before_the_hook_does(is_gone: bool) -> None:
+    """It is replaced by a reload, or the server stops, while a check waits or has not even begun."""
+    may_end = threading.Event()
+
+    async def check(connection: Connection) -> User:
+        while not may_end.is_set():
+            await asyncio.sleep(0.001)
+        return User("named")
+
+    before = threading.active_count()
+    hook, logger = PythonHook(check, "check", 30), Logger(LogSettings())
+    checks = [asyncio.ensure_future(hook.decide(Credentials(), logger)) for _ in range(20)]
+    await asyncio.sleep(0)
+    hook.close()
+    for each in checks if is_gone else []:
+        each.cancel()
+    may_end.set()
+    found = await asyncio.gather(*checks, return_exceptions=True)
+    assert [isinstance(each, asyncio.CancelledError) for each in found] == [is_gone] * len(checks)
+    while threading.active_count() > before:
+        await asyncio.sleep(0.001)
 
 
 def test_a_module_that_cannot_be_loaded_leaves_the_old_one(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_streams_of_an_account_come_and_go_with_it(tmp_path: Path) -> None
             """The answer of the API, once there is one: streams are stopped and read in the background."""
             while True:
                 try:
-                    return (await client.request("$JS.API.INFO", b"", timeout=5)).data.decode()
+                    return (await client.request("$JS.API.INFO", b"", timeout=30)).data.decode()
                 except nats.errors.NoRespondersError:
                     await asyncio.sleep(0.01)
 

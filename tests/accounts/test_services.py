@@ -74,7 +74,7 @@ async def test_as_many_answers_as_the_export_says(
 
 
 async def test_answers_that_come_too_late_are_lost(start: Start) -> None:
-    running = started(start, ServiceExport("svc", response="stream", response_threshold=0.05))
+    running = started(start, ServiceExport("svc", response="stream", response_threshold=1.0))
     service, client = await login(running, "a"), await login(running, "b")
     await service.ask(b"SUB svc 1\r\n")
     await client.ask(b"SUB inbox 1\r\n")

@@ -13,6 +13,7 @@ from headrace.config import load_file
 from headrace.errors import ConfigError
 from headrace.keys.jwt import decode
 from tests.accounts.test_resolver import KINDS, UPDATE, as_system, connected, full, update_of
+from tests.clients import flush
 from tests.interop.tokens import (
     ISSUED_AT,
     ONE,
@@ -83,9 +84,9 @@ async def test_a_reload_with_an_account_that_nobody_trusted_signed_changes_nothi
             server.process.send_signal(signal.SIGHUP)
             log = server.wait_for_log("Failed to reload server configuration")
             assert f"server.conf: {REASON} (let the operator sign it again" in log
-            await client.flush()
+            await flush(client)
             async with connected(server, user_token(), USER) as another:
-                await another.flush()
+                await flush(another)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,17 +106,17 @@ async def test_users_of_an_account_that_nobody_trusted_signed_are_refused(
             async with connected(server, user_token(signer=SIGNER, account=ONE), USER):
                 pass
         async with connected(server, user_token(signer=SIGNER, account=TWO), USER) as client:
-            await client.flush()
+            await flush(client)
 
 
 async def test_a_token_that_nobody_trusted_signed_is_not_stored(tmp_path: Path) -> None:
     """nats-server stores it and says that all is well; users are refused once it is read again."""
     with running_server("headrace", full(tmp_path)) as server:
         async with as_system(server) as client:
-            assert b'"code":200' in (await client.request(UPDATE, TRUSTED.encode(), timeout=20)).data
+            assert b'"code":200' in (await client.request(UPDATE, TRUSTED.encode(), timeout=30)).data
             newer = account_token(ONE, "shop", signer=OTHER_OPERATOR, issued_at=ISSUED_AT + 1)
             for subject in (UPDATE, update_of(ONE)):
-                answer = json.loads((await client.request(subject, newer.encode(), timeout=20)).data)
+                answer = json.loads((await client.request(subject, newer.encode(), timeout=30)).data)
                 assert answer["error"] == {
                     "account": ONE.public_key,
                     "code": 500,
@@ -123,7 +124,7 @@ async def test_a_token_that_nobody_trusted_signed_is_not_stored(tmp_path: Path) 
                     "operator or a signing key of one",
                 }
         async with connected(server, user_token(), USER) as client:
-            await client.flush()
+            await flush(client)
     assert (tmp_path / f"{ONE.public_key}.jwt").read_text() == TRUSTED
 
 
@@ -148,4 +149,4 @@ async def test_a_preload_that_nobody_trusted_signed_is_ignored_if_there_is_a_new
     with running_server("headrace", settings) as server:
         server.wait_for_log(f"the newer token in {tmp_path} is used")
         async with connected(server, user_token(), USER) as client:
-            await client.flush()
+            await flush(client)

@@ -13,6 +13,7 @@ from headrace.accounts.authentication import ANONYMOUS, Authenticator, Credentia
 from headrace.config.identity import User
 from headrace.config.options import Options
 from tests.broker.conftest import HOST, Start
+from tests.clients import flush
 
 VIOLATION = b"-ERR 'Authorization Violation'\r\n"
 
@@ -85,7 +86,7 @@ async def test_credentials(
 async def test_nats_py_is_admitted_and_refused(start: Start) -> None:
     running = start(**ONE_USER)
     client = await running.client(user="me", password="secret")
-    await client.flush()
+    await flush(client)
     refused = Client()
     with pytest.raises(nats.errors.Error, match="Authorization Violation"):
         await refused.connect(
@@ -117,7 +118,7 @@ async def test_a_client_that_says_nothing_is_let_go(start: Start) -> None:
 
 
 async def test_half_a_connect_does_not_stop_the_clock(start: Start) -> None:
-    client = await start(**ONE_USER, auth_timeout=0.05).raw()
+    client = await start(**ONE_USER, auth_timeout=0.5).raw()
     await client.send(b'CONNECT {"user":"me"')
     assert await client.rest() == b"-ERR 'Authentication Timeout'\r\n"
 

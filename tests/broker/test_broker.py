@@ -21,7 +21,7 @@ async def test_publish_and_subscribe(start: Start) -> None:
     await other.publish("orders.eu", b"one")
     await other.publish("orders", b"not this one")
     await other.publish("orders.us", b"two")
-    got = [await subscription.next_msg(5) for _ in range(2)]
+    got = [await subscription.next_msg(30) for _ in range(2)]
     assert [(message.subject, message.data) for message in got] == [
         ("orders.eu", b"one"),
         ("orders.us", b"two"),
@@ -37,14 +37,14 @@ async def test_request_and_reply_with_headers(start: Start) -> None:
 
     await service.subscribe("service", cb=answer)
     await flush(service)
-    reply = await client.request("service", b"abc", headers={"Key": "value"}, timeout=5)
+    reply = await client.request("service", b"abc", headers={"Key": "value"}, timeout=30)
     assert reply.data == b"cbavalue"
 
 
 async def test_a_request_that_nobody_serves_fails_at_once(start: Start) -> None:
     client = await start().client()
     with pytest.raises(nats.errors.NoRespondersError):
-        await client.request("nobody", b"", timeout=5)
+        await client.request("nobody", b"", timeout=30)
 
 
 async def test_queue_groups_are_fair(start: Start) -> None:
@@ -96,7 +96,7 @@ async def test_large_payloads(start: Start) -> None:
     subscription = await client.subscribe("big")
     for size in (0, 65_536, 1_048_576):
         await client.publish("big", b"x" * size)
-        assert len((await subscription.next_msg(10)).data) == size
+        assert len((await subscription.next_msg(30)).data) == size
 
 
 async def test_two_hundred_connections(start: Start) -> None:

@@ -60,7 +60,7 @@ async def until_waiting(running: Running, clients: int) -> None:
 
 
 async def test_the_clock_runs_while_a_client_waits(start: Start) -> None:
-    running = start(**hashed(b"secret"), auth_timeout=0.1)
+    running = start(**hashed(b"secret"), auth_timeout=0.5)
     with all_threads_busy(running.broker.credential_checks):
         client = await running.raw(**ME)
         assert await client.rest() == TIMEOUT
@@ -149,17 +149,22 @@ async def test_a_bug_in_a_comparison_is_a_violation_and_leaves_a_traceback(
 
 async def test_the_two_lines_take_turns() -> None:
     checks, order = CredentialChecks(), list[str]()
-    with all_threads_busy(checks) as gate:
-        last = asyncio.get_running_loop().create_future()
-        for place in range(3):
-            checks.check(Somebody(), check_that(lambda place=place: order.append(f"new {place}")))
-        for place in range(3):
-            checks.check_again(Somebody(), check_that(lambda place=place: order.append(f"again {place}")))
-        done = Check(lambda: None, last.set_result, last.set_exception)
-        checks.check(Somebody(left=True), done)
-        checks.check(Somebody(), done)
+    gates = [threading.Event() for _ in range(WORKERS)]
+    for gate in gates:
+        checks.check(Somebody(), check_that(lambda gate=gate: gate.wait(PATIENCE_SECONDS)))
+    last = asyncio.get_running_loop().create_future()
+    for place in range(3):
+        checks.check(Somebody(), check_that(lambda place=place: order.append(f"new {place}")))
+    for place in range(3):
+        checks.check_again(Somebody(), check_that(lambda place=place: order.append(f"again {place}")))
+    gone = Somebody(left=True)
+    checks.check(gone, check_that(lambda: order.append("gone")))
+    checks.check(Somebody(), Check(lambda: None, last.set_result, last.set_exception))
+    # Only one thread becomes free, so that the checks run in the order in which they are taken.
+    gates[0].set()
+    await asyncio.wait_for(last, PATIENCE_SECONDS)
+    for gate in gates:
         gate.set()
-        await asyncio.wait_for(last, PATIENCE_SECONDS)
     checks.stop()
-    assert {one.partition(" ")[0] for one in order[:2]} == {"new", "again"}
-    assert len(order) == 6
+    assert order == ["new 0", "again 0", "new 1", "again 1", "new 2", "again 2"]
+    assert gone.was_let_go

@@ -44,23 +44,24 @@ async def test_a_lame_duck_tells_its_clients_and_lets_them_go(start: Start) -> N
 
 async def test_a_lame_duck_without_clients_ends_at_once(start: Start) -> None:
     running = start(lame_duck_grace_period=1000.0, lame_duck_duration=2000.0)
-    await asyncio.wait_for(running.broker.drain(), 5)
+    await asyncio.wait_for(running.broker.drain(), 30)
 
 
 async def test_a_lame_duck_waits_for_nobody_after_the_last_client(start: Start) -> None:
     running = start(lame_duck_grace_period=0.01, lame_duck_duration=1000.0)
     await running.raw(protocol=0)
-    await asyncio.wait_for(running.broker.drain(), 3)
+    await asyncio.wait_for(running.broker.drain(), 30)
 
 
 async def test_clients_are_served_during_the_grace_period(start: Start) -> None:
-    running = start(lame_duck_grace_period=0.3, lame_duck_duration=1.0)
+    running = start(lame_duck_grace_period=1000.0, lame_duck_duration=2000.0)
     client = await running.raw(protocol=0)
     await client.ask()
     draining = asyncio.get_running_loop().create_task(running.broker.drain())
     await asyncio.sleep(0)
     assert [frame.payload for frame in await client.ask(b"SUB a 1\r\nPUB a 1\r\nx\r\n")] == [b"x"]
-    await draining
+    assert not draining.done()
+    draining.cancel()
 
 
 async def test_a_reload_does_not_end_a_lame_duck(start: Start) -> None:

@@ -22,8 +22,8 @@ from headrace.accounts.certificates import (
     parse_distinguished_name,
     read_names,
 )
-from headrace.broker import tls_greeting
-from headrace.broker.tls_greeting import TlsDoor
+from headrace.broker import tls_handshake
+from headrace.broker.tls_handshake import TlsDoor
 from headrace.config.tls.context import make_context, matches_host
 from headrace.config.tls.settings import CertificateFiles, TlsSettings
 from tests.certificates import Issued, shared
@@ -163,7 +163,7 @@ def test_a_wildcard_is_one_label(host: str, matches: bool) -> None:
 async def test_handshakes_are_counted_as_nats_server_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    assert tls_greeting.RATE_SECONDS == 1.0
+    assert tls_handshake.RATE_SECONDS == 1.0
     files = shared().server
     settings = TlsSettings(certificates=(CertificateFiles(files.certificate, files.key),), rate_limit=3)
     door = TlsDoor(settings, allow_non_tls=False, flush=lambda: None)

@@ -24,6 +24,7 @@ from headrace.errors import UsageError
 from tests import websockets as ws
 from tests.broker.conftest import HOST, PATIENCE_SECONDS, Running, Start
 from tests.certificates import Issued, shared
+from tests.clients import flush
 
 CONNECT = b'CONNECT {"verbose":false,"user":"derek","pass":"word"}\r\n'
 HELLO = CONNECT + b"PING\r\n"
@@ -103,7 +104,7 @@ def goodbye(status: int, text: bytes) -> bytes:
 
 @asynccontextmanager
 async def connected(running: Running) -> AsyncIterator[Client]:
-    client = await nats.connect(f"ws://{HOST}:{port_of(running)}", allow_reconnect=False, connect_timeout=5)
+    client = await nats.connect(f"ws://{HOST}:{port_of(running)}", allow_reconnect=False)
     try:
         yield client
     finally:
@@ -122,7 +123,7 @@ async def test_nats_py_talks_over_websocket(start: Start, compression: bool) -> 
     async with connected(running) as client:
         subscription = await client.subscribe("numbers.*")
         await client.subscribe("mirror", cb=answer)
-        await client.flush()
+        await flush(client)
         for number in range(200):
             await plain.publish("numbers.x", b"%d" % number + b"x" * number * 20)
         for number in range(200):
@@ -218,7 +219,7 @@ async def test_both_ports_share_the_limit_of_connections(start: Start) -> None:
 
 
 async def test_its_own_ping_interval_and_authentication_timeout_hold(start: Start) -> None:
-    options = websocket(ping_interval=0.02, auth_timeout=0.05, username="derek", password="word")
+    options = websocket(ping_interval=0.4, auth_timeout=0.8, username="derek", password="word")
     running = start(websocket=options)
     async with upgraded(running) as client:
         await client.send(ws.frame(CONNECT))
@@ -232,7 +233,7 @@ async def test_its_own_ping_interval_and_authentication_timeout_hold(start: Star
 
 
 async def test_a_peer_that_does_not_finish_its_request_is_dropped(start: Start) -> None:
-    running = start(websocket=websocket(handshake_timeout=0.05))
+    running = start(websocket=websocket(handshake_timeout=0.5))
     reader, writer = await asyncio.open_connection(HOST, port_of(running))
     writer.write(b"GET / HTTP/1.1\r\nHost: slow")
     assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""

@@ -22,6 +22,7 @@ from tests.accounts.test_operator import trust_of, update
 from tests.broker.conftest import HOST, Running, Start
 from tests.browser import open_page
 from tests.certificates import shared
+from tests.clients import flush
 from tests.interop.tokens import ISSUED_AT, ONE, OTHER_USER, USER, account_token, user_token
 
 PAGE_SECONDS = 60.0  # until a browser has started on a busy machine
@@ -58,7 +59,7 @@ async def talk_until_cut_off(
     """The page echoes what it gets. Returns its compression, and what it saw when it was cut off."""
     assert running.broker.websocket
     reports = await client.subscribe("report.*")
-    await client.flush()
+    await flush(client)
     profile.mkdir()
     with open_page(f"{page}&server={quote(running.broker.websocket.address)}", profile):
         ready = await reports.next_msg(PAGE_SECONDS)

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, RePublish, StorageType, StreamConfig, StreamSource
 
+from tests.clients import flush
 from tests.servers import Server, running_server
 
 CONFIG = """
@@ -67,7 +68,7 @@ async def until_quiet(subscription: object, wanted: int) -> list[Msg]:
     """So many messages, and one more if it comes: what is denied would have come between them."""
     found: list[Msg] = []
     while len(found) < wanted:
-        found.append(await subscription.next_msg(timeout=20))  # type: ignore[attr-defined]
+        found.append(await subscription.next_msg(timeout=30))  # type: ignore[attr-defined]
     with contextlib.suppress(nats.errors.TimeoutError, asyncio.TimeoutError):
         found.append(await subscription.next_msg(timeout=0.05))  # type: ignore[attr-defined]
     return found
@@ -79,7 +80,7 @@ async def test_a_push_consumer_delivers_nothing_that_is_denied(server: Server, o
         if overlapping:
             await reader.subscribe("in.*")
         subscription = await reader.subscribe("push.here")
-        await reader.flush()
+        await flush(reader)
         config = ConsumerConfig(name="C", deliver_subject="push.here", ack_policy=AckPolicy.NONE)
         await admin.jetstream().add_consumer("S", config)
         messages = await until_quiet(subscription, len(VISIBLE))
@@ -104,7 +105,7 @@ async def test_a_pull_consumer_delivers_nothing_that_is_denied(server: Server, o
 async def test_a_redelivery_delivers_nothing_that_is_denied(server: Server) -> None:
     async with filled(server) as admin, connected(server, "reader") as reader:
         subscription = await reader.subscribe("push.here")
-        await reader.flush()
+        await flush(reader)
         config = ConsumerConfig(
             name="C", deliver_subject="push.here", ack_policy=AckPolicy.EXPLICIT, ack_wait=0.1, max_deliver=3
         )
@@ -121,8 +122,8 @@ async def test_a_member_of_a_queue_group_gets_what_another_is_denied(server: Ser
     ):
         denied = await worker.subscribe("push.here", queue="workers")
         allowed = await other.subscribe("push.here", queue="workers")
-        await worker.flush()
-        await other.flush()
+        await flush(worker)
+        await flush(other)
         config = ConsumerConfig(
             name="C", deliver_subject="push.here", deliver_group="workers", ack_policy=AckPolicy.NONE
         )
@@ -141,7 +142,7 @@ async def test_a_mirror_delivers_nothing_that_is_denied(server: Server) -> None:
         js = admin.jetstream()
         await js.add_stream(StreamConfig(name="M", mirror=StreamSource(name="S"), storage=StorageType.MEMORY))
         subscription = await reader.subscribe("push.here")
-        await reader.flush()
+        await flush(reader)
         config = ConsumerConfig(name="C", deliver_subject="push.here", ack_policy=AckPolicy.NONE)
         await js.add_consumer("M", config)
         messages = await until_quiet(subscription, len(VISIBLE))
@@ -154,7 +155,7 @@ async def test_a_republished_message_is_not_delivered_to_who_is_denied_its_new_s
 ) -> None:
     async with connected(server, "reader") as reader:
         subscription = await reader.subscribe("out.*")
-        await reader.flush()
+        await flush(reader)
         async with filled(server, republish=RePublish(src="in.*", dest="out.{{wildcard(1)}}")):
             messages = await until_quiet(subscription, len(VISIBLE))
             assert [message.subject for message in messages] == [f"out.{word[3:]}" for word in VISIBLE]
@@ -165,7 +166,7 @@ async def test_an_answer_is_not_delivered_to_a_denied_inbox(server: Server) -> N
     async with filled(server), connected(server, "reader") as reader:
         everything = await reader.subscribe("*.inbox")
         await reader.subscribe("hidden.*")  # refused
-        await reader.flush()
+        await flush(reader)
         for request, body in [
             ("$JS.API.DIRECT.GET.S", b'{"seq":1}'),
             ("$JS.API.DIRECT.GET.S.in.one", b""),

@@ -147,21 +147,39 @@ def load_hook(named: str, config_path: str) -> Hook:
 
 
 class _Worker:
-    """A thread with an event loop."""
+    """A thread with an event loop. Everything but `_run` is used by the thread that made it."""
 
     def __init__(self, number: int) -> None:
         self.loop = asyncio.new_event_loop()
         self.waiting = 0
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"headrace-python-auth-{number}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         self.loop.run_forever()
+        if cancelled := asyncio.all_tasks(self.loop):  # nobody waits for them, but they may have to clean up
+            self.loop.run_until_complete(asyncio.wait(cancelled))
         self.loop.close()
 
+    def begin(self) -> None:
+        self.waiting += 1
+
+    def end(self) -> None:
+        self.waiting -= 1
+        self._stop_if_unused()
+
     def close(self) -> None:
-        """A check that blocks keeps its thread until it ends, or until the process does."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """Checks in progress end first: by themselves, with their time, or when their client is gone.
+
+        One that blocks keeps its thread until it ends, or until the process does.
+        """
+        self._is_closed = True
+        self._stop_if_unused()
+
+    def _stop_if_unused(self) -> None:
+        if self._is_closed and not self.waiting:
+            self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 class PythonHook:
@@ -175,7 +193,7 @@ class PythonHook:
 
     async def decide(self, credentials: Credentials, log: Log) -> Identity | None:
         worker = self._pick_worker()
-        worker.waiting += 1
+        worker.begin()
         future: Future[Any] = asyncio.run_coroutine_threadsafe(self._call(credentials), worker.loop)
         try:
             answer = await asyncio.wait_for(asyncio.wrap_future(future), self._timeout)
@@ -186,7 +204,7 @@ class PythonHook:
             log.error(f"{self._name} raised an exception: {redacted(format_error(error), credentials)}")
             return None
         finally:
-            worker.waiting -= 1
+            worker.end()
         return self._identify(answer, credentials, log)
 
     def close(self) -> None:

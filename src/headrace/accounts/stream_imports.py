@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.config.accounts.links import local_subject, stream_transform
+from headrace.config.accounts.import_checks import local_subject, stream_transform
 from headrace.config.identity import StreamImport
 from headrace.subjects import grammar
 from headrace.subjects.transform import with_wildcards

@@ -21,7 +21,7 @@ from headrace.accounts.directory import Accounts
 from headrace.broker.admission.credential_checks import CredentialChecks
 from headrace.broker.admission.doorkeepers import Doorkeeper, Waiting, make_doorkeeper
 from headrace.broker.admission.expiry import ExpiryTimers
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.descriptors import DescriptorReserve
 from headrace.broker.ids import hash_of_name
 from headrace.broker.info import ServerInfo, ServerKeys
@@ -31,8 +31,9 @@ from headrace.broker.observer import NOBODY, Observer
 from headrace.broker.permissions import PermissionSets
 from headrace.broker.server_info import ServerStamp
 from headrace.broker.services import Services
+from headrace.broker.stale_connections import Keepalive
 from headrace.broker.timers import EqualTimers
-from headrace.broker.tls_greeting import TlsDoor, is_pinned
+from headrace.broker.tls_handshake import TlsDoor, is_pinned
 from headrace.broker.user_info import UserInfo
 from headrace.broker.violations import VIOLATIONS
 from headrace.config.options import ANY_FREE_PORT, Options
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from headrace.broker.admission.operator_mode import OperatorMode
     from headrace.broker.websocket.server import WebSocketServer
 
-FIRST_PING_SECONDS = 2.0
 WRITE_CHECKS_PER_DEADLINE = 5
 LONGEST_WRITE_CHECK_SECONDS = 1.0
 LONGEST_DRAIN_PAUSE_SECONDS = 1.0
@@ -64,7 +64,7 @@ class Broker:
         self.started_at = self.configured_at = time.time_ns()
         self.accounts = Accounts(options)
         self.permission_sets = PermissionSets()
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, ClientConnection] = {}
         self.observer: Observer = NOBODY
         self.operator_mode = self._make_operator_mode(options)
         self.authenticator = self.make_authenticator(options)
@@ -84,21 +84,18 @@ class Broker:
         )
         self.user_info = UserInfo(self.hub, self.accounts, options, self.stamp)
         self.accounts.listeners += [self.services.follow, self.user_info.follow]
-        self.closed: deque[tuple[Connection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
+        self.closed: deque[tuple[ClientConnection, str]] = deque(maxlen=max(options.max_closed_clients, 0))
         self.total_connections = 0
         self.slow_consumers = 0
         self.stale_connections = 0
-        self.auth_timers: EqualTimers[Connection] = EqualTimers(
-            options.auth_timeout, partial(self.on_timer, Connection.on_auth_timeout)
+        self.auth_timers: EqualTimers[ClientConnection] = EqualTimers(
+            options.auth_timeout, partial(self.on_timer, ClientConnection.on_auth_timeout)
         )
-        self.first_ping_timers: EqualTimers[Connection] = EqualTimers(
-            self.first_ping_seconds(options), partial(self.on_timer, Connection.on_ping_timer)
-        )
-        self.ping_timers: EqualTimers[Connection] = EqualTimers(
-            options.ping_interval, partial(self.on_timer, Connection.on_ping_timer)
-        )
+        self.keepalive = Keepalive(options, self.on_timer)
         self.tls = self._make_door(options)
-        self.expiries: ExpiryTimers[Connection] = ExpiryTimers(partial(self.on_timer, Connection.on_expired))
+        self.expiries: ExpiryTimers[ClientConnection] = ExpiryTimers(
+            partial(self.on_timer, ClientConnection.on_expired)
+        )
         self.port = options.port  # the one in use, once it listens
         self._reserved: socket.socket | None = None
         self._listener: Listener | None = None
@@ -184,8 +181,8 @@ class Broker:
             self.websocket.stop()
         if self._write_check:
             self._write_check.cancel()
-        for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
-            timers.stop_all()
+        self.auth_timers.stop_all()
+        self.keepalive.stop_all()
         if self.tls:
             self.tls.close()
         self.expiries.stop_all()
@@ -238,8 +235,7 @@ class Broker:
         self.hub.never_waits = options.no_fast_producer_stall
         self.hub.max_control_line = options.max_control_line
         self.auth_timers.seconds = options.auth_timeout
-        self.first_ping_timers.seconds = self.first_ping_seconds(options)
-        self.ping_timers.seconds = options.ping_interval
+        self.keepalive.reload(options)
         if self.websocket:
             self.websocket.reload(options)
         self._announce()
@@ -332,7 +328,7 @@ class Broker:
     # -- clients
 
     def _on_accept(self, accepted: socket.socket, host: str, port: int) -> None:
-        self.admit(Connection(self, self.next_cid(), host, port), accepted.detach(), door=self.tls)
+        self.admit(ClientConnection(self, self.next_cid(), host, port), accepted.detach(), door=self.tls)
 
     def next_cid(self) -> int:
         self._last_cid += 1
@@ -340,7 +336,7 @@ class Broker:
 
     def admit(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         descriptor: int,
         transport: Transport | None = None,
         *,
@@ -357,7 +353,7 @@ class Broker:
             connection.on_violation("connections", b"")
         self.hub.flush()
 
-    def forget(self, connection: Connection, reason: str) -> None:
+    def forget(self, connection: ClientConnection, reason: str) -> None:
         """A connection has ended."""
         self.logger.debug(f"{connection} - Client connection closed: {reason}")
         if reason.startswith("Slow Consumer"):
@@ -387,10 +383,7 @@ class Broker:
 
     # -- timers
 
-    def first_ping_seconds(self, options: Options) -> float:
-        return min(FIRST_PING_SECONDS, options.ping_interval)
-
-    def on_timer(self, method: Callable[[Connection], None], connection: Connection) -> None:
+    def on_timer(self, method: Callable[[ClientConnection], None], connection: ClientConnection) -> None:
         method(connection)
         self.hub.flush()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.go_formats import NANOSECONDS, format_time
 
 REQUEST_INFO = b"Nats-Request-Info"
@@ -33,7 +33,7 @@ ORDER = (
 Info = dict[str, Any]
 
 
-def describe_client(connection: Connection, account: str, server_name: str) -> Info:
+def describe_client(connection: ClientConnection, account: str, server_name: str) -> Info:
     """Everything that is known about a client."""
     options, identity = connection.options, connection.identity
     optional = {
@@ -57,7 +57,7 @@ def describe_client(connection: Connection, account: str, server_name: str) -> I
     }
 
 
-def describe_briefly(connection: Connection, account: str) -> Info:
+def describe_briefly(connection: ClientConnection, account: str) -> Info:
     """What everyone may know: the account, and the client's round-trip time."""
     rtt = int(connection.rtt * NANOSECONDS)
     return {"acc": account, **({"rtt": rtt} if rtt else {})}

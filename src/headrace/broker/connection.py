@@ -27,8 +27,8 @@ from headrace.broker.permissions import (
     removal,
     removal_in_log,
 )
-from headrace.broker.tls_greeting import Greeting, TlsDoor, TlsState
-from headrace.broker.tracing import Trace
+from headrace.broker.protocol_trace import Trace
+from headrace.broker.tls_handshake import Greeting, TlsDoor, TlsState
 from headrace.broker.violations import VIOLATIONS, encode_error
 from headrace.broker.websocket.upgrade import WebSocketPeer
 from headrace.engine.core.link import NO_LIMIT
@@ -40,17 +40,13 @@ if TYPE_CHECKING:
     from headrace.engine.core.link import Link
 
 OK = b"+OK\r\n"
-PING = b"PING\r\n"
-RTT_INTERVAL_SECONDS = 3600.0
 
 
-class Connection:
+class ClientConnection:
     __slots__ = (
         "_descriptor",
         "_greeting",
         "_label",
-        "_ping_sent_at",
-        "_pings_out",
         "_server",
         "_trace",
         "account",
@@ -60,6 +56,8 @@ class Connection:
         "link",
         "nonce",
         "options",
+        "ping_sent_at",
+        "pings_out",
         "port",
         "rtt",
         "started_at",
@@ -90,8 +88,8 @@ class Connection:
         self.rtt = 0.0
         self.tls: TlsState | None = None
         self._greeting: Greeting | None = None
-        self._pings_out = 0
-        self._ping_sent_at = 0.0
+        self.pings_out = 0  # without an answer: see stale_connections
+        self.ping_sent_at = 0.0
         self._trace: Trace | None = None
         self.websocket = websocket
         self._label = describe_peer(cid, host, port, websocket)
@@ -137,7 +135,7 @@ class Connection:
         self._greeting = None
         self.tls = tls
         self._await_credentials()
-        self._server.first_ping_timers.start(self)
+        self._server.keepalive.start(self)
 
     def refuse(self, text: str, reason: str) -> None:
         """Not logged: there may be very many, and the broker counts them."""
@@ -221,9 +219,7 @@ class Connection:
             )
 
     def on_pong(self) -> None:
-        self._pings_out = 0
-        if self._ping_sent_at:
-            self.rtt = time.monotonic() - self._ping_sent_at
+        self._server.keepalive.on_pong(self)
 
     def on_info(self, json: bytes) -> None:
         try:
@@ -277,8 +273,7 @@ class Connection:
         server.waiting.drop(self)
         server.auth_timers.stop(self)
         server.expiries.stop(self)
-        server.first_ping_timers.stop(self)
-        server.ping_timers.stop(self)
+        server.keepalive.stop(self)
         if self.account:
             self.account.connections -= 1
             self.account.past.add(self.link)
@@ -344,20 +339,6 @@ class Connection:
 
     def on_auth_timeout(self) -> None:
         self.on_violation("auth_timeout", b"")
-
-    def on_ping_timer(self) -> None:
-        """Ping a client that has been silent; close one that has not answered the last pings."""
-        options = self._server.options
-        now = time.monotonic()
-        wants_rtt = not self._ping_sent_at or now - self._ping_sent_at > RTT_INTERVAL_SECONDS
-        if wants_rtt or self.link.idle_seconds >= options.ping_interval:
-            if self._pings_out + 1 > options.ping_max:
-                self.on_violation("stale", b"")
-                return
-            self._pings_out += 1
-            self._ping_sent_at = now
-            self.link.send(PING)
-        self._server.ping_timers.start(self)
 
     # -- authentication
 

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from headrace.broker.admission.credential_checks import CredentialChecks
     from headrace.broker.admission.doorkeepers import Doorkeeper, Waiting
     from headrace.broker.admission.expiry import ExpiryTimers
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
     from headrace.broker.info import ServerInfo
     from headrace.broker.message_trace.trace import MessageTraces
     from headrace.broker.observer import Observer
     from headrace.broker.permissions import PermissionSets
+    from headrace.broker.stale_connections import Keepalive
     from headrace.broker.timers import EqualTimers
     from headrace.config.options import Options
     from headrace.engine.core.hub import Hub
@@ -34,9 +35,8 @@ class ConnectionContext(Protocol):
     message_traces: MessageTraces
     doorkeeper: Doorkeeper | None
     waiting: Waiting
-    auth_timers: EqualTimers[Connection]
-    expiries: ExpiryTimers[Connection]
-    first_ping_timers: EqualTimers[Connection]
-    ping_timers: EqualTimers[Connection]
+    auth_timers: EqualTimers[ClientConnection]
+    expiries: ExpiryTimers[ClientConnection]
+    keepalive: Keepalive
 
-    def forget(self, connection: Connection, reason: str) -> None: ...
+    def forget(self, connection: ClientConnection, reason: str) -> None: ...

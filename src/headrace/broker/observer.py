@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from headrace.accounts.account import Account
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
 
 
 class Observer(Protocol):
-    def on_connect(self, connection: Connection) -> None:
+    def on_connect(self, connection: ClientConnection) -> None:
         """It was admitted, or admitted again."""
 
-    def on_disconnect(self, connection: Connection, reason: str) -> None:
+    def on_disconnect(self, connection: ClientConnection, reason: str) -> None:
         """It has ended, also if it was never admitted."""
 
     def on_connections(self, account: Account) -> None:
         """An account has more or fewer of them than before."""
 
-    def on_bad_credentials(self, connection: Connection, reason: str) -> None:
+    def on_bad_credentials(self, connection: ClientConnection, reason: str) -> None:
         """They were looked at and refused; `on_refused` follows."""
 
-    def on_refused(self, connection: Connection, reason: str) -> None:
+    def on_refused(self, connection: ClientConnection, reason: str) -> None:
         """It is about to be closed because it may not be here."""
 
     def on_lame_duck(self) -> None:
@@ -32,11 +32,11 @@ class Observer(Protocol):
 class Nobody:
     """Where nobody wants to know."""
 
-    def on_connect(self, connection: Connection) -> None: ...
-    def on_disconnect(self, connection: Connection, reason: str) -> None: ...
+    def on_connect(self, connection: ClientConnection) -> None: ...
+    def on_disconnect(self, connection: ClientConnection, reason: str) -> None: ...
     def on_connections(self, account: Account) -> None: ...
-    def on_bad_credentials(self, connection: Connection, reason: str) -> None: ...
-    def on_refused(self, connection: Connection, reason: str) -> None: ...
+    def on_bad_credentials(self, connection: ClientConnection, reason: str) -> None: ...
+    def on_refused(self, connection: ClientConnection, reason: str) -> None: ...
     def on_lame_duck(self) -> None: ...
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.accounts.account import Account
 from headrace.broker.ids import random_id
-from headrace.broker.measurements import Measured
+from headrace.broker.service_latency import Measured
 from headrace.broker.timers import EqualTimers
 from headrace.config.identity import ServiceExport
 from headrace.engine.core.hub import Hub

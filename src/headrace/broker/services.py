@@ -22,14 +22,14 @@ from headrace.broker.client_info import (
     in_order,
     with_request_info,
 )
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.ids import random_id
-from headrace.broker.measurements import Measured, Measurements
+from headrace.broker.latency_sampling import Headers, is_sampled
 from headrace.broker.message_trace.headers import DISABLED, with_destination
 from headrace.broker.message_trace.trace import MessageTrace
 from headrace.broker.responses import PREFIX, TOKEN_LENGTH, Pending, Responses
-from headrace.broker.sampling import Headers, is_sampled
-from headrace.config.accounts.links import find_export, service_transform
+from headrace.broker.service_latency import Measured, Measurements
+from headrace.config.accounts.import_checks import find_export, service_transform
 from headrace.config.identity import ServiceExport, ServiceImport
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.sinks import Inbox, InboxMessage
@@ -62,7 +62,7 @@ class Route:
 class Trip(msgspec.Struct, frozen=True):
     """A request on its way through accounts."""
 
-    publisher: Connection | None
+    publisher: ClientConnection | None
     passed: tuple[ServiceExport, ...] = ()
     info: Info = {}
     share: bool = False
@@ -90,7 +90,7 @@ class ImportedServices:
         """The requests of the account's own clients."""
         for copies in _same(messages):
             first = copies[0]
-            publisher = first.publisher if isinstance(first.publisher, Connection) else None
+            publisher = first.publisher if isinstance(first.publisher, ClientConnection) else None
             if not self.pass_on(copies, Trip(publisher)) and publisher and first.reply:
                 self._services.answer_nobody(self._account, first, publisher)
             finish_traces(copies)
@@ -181,7 +181,7 @@ class Services:
         for responses in self._responses.values():
             responses.stop()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ClientConnection) -> None:
         """A client has left: report that to those who measure its requests."""
         for name, responses in self._responses.items():
             for pending in responses.remove_measured(connection):
@@ -292,7 +292,7 @@ class Services:
             return describe_client(trip.publisher, name, self._server_name)
         return describe_briefly(trip.publisher, name)
 
-    def answer_nobody(self, account: Account, message: InboxMessage, publisher: Connection) -> None:
+    def answer_nobody(self, account: Account, message: InboxMessage, publisher: ClientConnection) -> None:
         """Nobody got a request: notify its publisher immediately, if it asked for that."""
         if not publisher.options.no_responders or publisher.link.closed:
             return
@@ -328,7 +328,7 @@ class Services:
     def _answer(
         self, account: Account, responses: Responses, pending: Pending, message: InboxMessage
     ) -> None:
-        if pending.measured and not pending.answered and isinstance(message.publisher, Connection):
+        if pending.measured and not pending.answered and isinstance(message.publisher, ClientConnection):
             # As in nats-server, answers of streams are not measured.
             self._measurements(account).report_answer(pending.measured, message.publisher)
         pending.answered = True

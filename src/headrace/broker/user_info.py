@@ -11,7 +11,7 @@ import msgspec
 from headrace.accounts.account import Account
 from headrace.accounts.authentication import Identity
 from headrace.accounts.directory import Accounts
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.server_info import ServerStamp
 from headrace.config.identity import SubjectRules
 from headrace.config.options import Options
@@ -51,7 +51,7 @@ class UserInfo:
 
     def _receive(self, account: Account, messages: list[InboxMessage]) -> None:
         for message in messages:
-            if message.reply and isinstance(message.publisher, Connection):
+            if message.reply and isinstance(message.publisher, ClientConnection):
                 answer = {
                     "server": self._stamp.next(),
                     "data": describe_user(message.publisher.identity, account),

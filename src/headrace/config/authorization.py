@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.config.durations import parse_duration
 from headrace.config.identity import Permissions, User
-from headrace.config.operators.callout import read_callout
+from headrace.config.operators.auth_callout import read_callout
 from headrace.config.permissions import (
     apply_default_permissions,
     read_connection_types,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.config.accounts.directives import Outside, read_accounts
-from headrace.config.accounts.links import check_links
+from headrace.config.accounts.import_checks import check_links
 from headrace.config.accounts.mappings import read_mappings
 from headrace.config.addresses import read_listen
 from headrace.config.authorization import check_names, read_authorization

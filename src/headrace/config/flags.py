@@ -88,7 +88,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("c", "config"), str, "", "configuration file"),
     Flag(("t",), bool, "", "check the configuration file and exit"),
     Flag(("sl", "signal"), str, "", "SIGNAL=PID: send ldm, stop, quit, term, reopen or reload to a server"),
-    Flag(("client_advertise",), str, "client_advertise", "host:port that clients are told to use"),
+    Flag(("client_advertise",), str, "client_advertise", "host:port advertised to clients"),
     Flag(("ports_file_dir",), str, "ports_file_dir", "directory for a file that lists the ports in use"),
     Flag(("l", "log"), str, "log_file", "log to this file instead of stderr"),
     Flag(("T", "logtime"), bool, "logtime", "time in log lines (default true)"),

@@ -14,9 +14,9 @@ from headrace.accounts.credentials import Credentials, Identity, Log
 from headrace.config.options import Options
 
 if TYPE_CHECKING:
-    from headrace.broker.admission.callouts import Context
+    from headrace.broker.admission.auth_callouts import Context
     from headrace.broker.admission.operator_mode import OperatorMode
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
     from headrace.broker.connection_context import ConnectionContext
 
 MAX_WAITING = 1000
@@ -41,7 +41,7 @@ def make_doorkeeper(
         return PythonHook(hook, options.python_hook, options.auth_timeout)
     if operator_mode is None and options.callout is None:
         return None
-    from headrace.broker.admission.callouts import ConfiguredCallouts, OperatorCallouts  # nor these
+    from headrace.broker.admission.auth_callouts import ConfiguredCallouts, OperatorCallouts  # nor these
 
     if operator_mode is not None:
         return OperatorCallouts(options, authenticator, operator_mode, context)
@@ -54,9 +54,9 @@ class Waiting:
 
     def __init__(self, server: ConnectionContext) -> None:
         self._server = server
-        self._tasks: dict[Connection, asyncio.Task[None]] = {}
+        self._tasks: dict[ClientConnection, asyncio.Task[None]] = {}
 
-    def ask(self, connection: Connection, doorkeeper: Doorkeeper) -> None:
+    def ask(self, connection: ClientConnection, doorkeeper: Doorkeeper) -> None:
         """Hold the link until it is decided; the doorkeeper has a clock of its own."""
         options = connection.options
         if options.account or options.new_account:
@@ -68,17 +68,17 @@ class Waiting:
             connection.link.hold()
             self._start(connection, doorkeeper, is_again=False)
 
-    def ask_again(self, connection: Connection, doorkeeper: Doorkeeper) -> None:
+    def ask_again(self, connection: ClientConnection, doorkeeper: Doorkeeper) -> None:
         """About a client that is connected, and may lose its right."""
         self._start(connection, doorkeeper, is_again=True)
 
-    def _start(self, connection: Connection, doorkeeper: Doorkeeper, *, is_again: bool) -> None:
+    def _start(self, connection: ClientConnection, doorkeeper: Doorkeeper, *, is_again: bool) -> None:
         self.drop(connection)
         self._tasks[connection] = asyncio.get_running_loop().create_task(
             self._decide(connection, doorkeeper, is_again)
         )
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: ClientConnection) -> None:
         task = self._tasks.pop(connection, None)
         if task:
             task.cancel()
@@ -87,7 +87,7 @@ class Waiting:
         for connection in list(self._tasks):
             self.drop(connection)
 
-    async def _decide(self, connection: Connection, doorkeeper: Doorkeeper, is_again: bool) -> None:
+    async def _decide(self, connection: ClientConnection, doorkeeper: Doorkeeper, is_again: bool) -> None:
         try:
             identity = await doorkeeper.decide(connection.credentials, connection)
         except Exception as error:  # a mistake of ours admits nobody

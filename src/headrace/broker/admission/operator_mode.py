@@ -23,7 +23,7 @@ from headrace.accounts.trust import Trust
 from headrace.accounts.validation import account_problems
 from headrace.broker.admission.claims_service import ClaimsService
 from headrace.broker.admission.expiry import ExpiryTimers
-from headrace.config.accounts.links import without_cycles
+from headrace.config.accounts.import_checks import without_cycles
 from headrace.config.identity import AccountOptions
 from headrace.config.operators.checks import SIGNER_HINT, signer_problem
 from headrace.config.options import Options
@@ -34,7 +34,7 @@ from headrace.keys.jwt import InvalidToken, decode_as
 from headrace.keys.nkeys import is_public
 
 if TYPE_CHECKING:
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
     from headrace.broker.server_info import ServerStamp
     from headrace.logs import Logger
 
@@ -44,7 +44,7 @@ class OperatorContext(Protocol):
 
     logger: Logger
     accounts: Accounts
-    connections: dict[int, Connection]
+    connections: dict[int, ClientConnection]
     hub: Hub
     stamp: ServerStamp
 
@@ -287,7 +287,7 @@ class OperatorMode:
         for connection in self._clients_of(name):
             connection.close_for(violation)
 
-    def _clients_of(self, name: str) -> list[Connection]:
+    def _clients_of(self, name: str) -> list[ClientConnection]:
         """In the order in which they came."""
         connections = list(self._broker.connections.values())
         return [one for one in connections if one.account is not None and one.account.name == name]
@@ -308,7 +308,9 @@ class OperatorMode:
                 identity = msgspec.structs.replace(identity, permissions=defaults)
             connection.rejoin(identity)
 
-    def _reason_to_close(self, connection: Connection, before: ClaimAccount, after: ClaimAccount) -> str:
+    def _reason_to_close(
+        self, connection: ClientConnection, before: ClaimAccount, after: ClaimAccount
+    ) -> str:
         """The violation; empty: it may stay."""
         identity = connection.identity
         if identity.is_bearer and after.claims.nats.limits.disallow_bearer:

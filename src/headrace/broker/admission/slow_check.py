@@ -9,14 +9,14 @@ from headrace.accounts.credentials import Identity
 from headrace.broker.admission.credential_checks import Check
 
 if TYPE_CHECKING:
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
     from headrace.broker.connection_context import ConnectionContext
 
 
 class SlowCheck:
     """Everything but `_compare` runs in the thread of the event loop."""
 
-    def __init__(self, connection: Connection, server: ConnectionContext) -> None:
+    def __init__(self, connection: ClientConnection, server: ConnectionContext) -> None:
         self._connection = connection
         self._server = server
         self._authenticator = server.authenticator

@@ -40,7 +40,7 @@ from headrace.go_formats import format_time, quote
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from headrace.broker.connection import Connection
+    from headrace.broker.connection import ClientConnection
     from headrace.engine.core.interest import Interest
 
 CLIENT = 0
@@ -62,7 +62,7 @@ class MessageTrace:
         self._encoding = b""
         self._open = 1  # what it waits for: the engine, requests to other accounts, streams
 
-    def begin(self, connection: Connection, subject: bytes, headers: TraceHeaders, size: int) -> None:
+    def begin(self, connection: ClientConnection, subject: bytes, headers: TraceHeaders, size: int) -> None:
         self._request = {"header": dict(sorted(headers.items())), "msgsize": size}
         self._encoding = choose_encoding(headers)
         self._add(
@@ -90,7 +90,9 @@ class MessageTrace:
         """Somebody in another account, that of this interest, gets it as a message of a stream."""
         self._add("se", acc=self._traces.account_of(interest).name, to=_text(subject))
 
-    def on_egress(self, receiver: Connection, subject: bytes, queue: bytes | None, error: str | None) -> None:
+    def on_egress(
+        self, receiver: ClientConnection, subject: bytes, queue: bytes | None, error: str | None
+    ) -> None:
         """A client gets it, or does not because of an error."""
         event: dict[str, Any] = {"kind": CLIENT, "cid": receiver.cid}
         if receiver.options.name:
@@ -117,7 +119,7 @@ class MessageTrace:
         self._open += 1
 
     def on_service(self, account: str, subject: bytes, to: bytes) -> None:
-        """It is a request that goes on to another account."""
+        """It is a request that another account receives."""
         self._add("si", acc=account, **{"from": _text(subject)}, to=_text(to))
 
     def on_stream(self, name: str) -> PartInStream:
@@ -163,7 +165,7 @@ class MessageTraces:
         self._accounts = accounts
 
     def begin(
-        self, connection: Connection, subject: bytes, block: bytes, size: int
+        self, connection: ClientConnection, subject: bytes, block: bytes, size: int
     ) -> MessageTrace | bytes | bool | None:
         """What to do with a message whose headers ask for a trace: see `_publish_traced` in the parser."""
         read = read_trace_headers(block)
@@ -200,14 +202,14 @@ class MessageTraces:
         trace.begin(connection, subject, headers, size)
         return trace
 
-    def report_oversized(self, connection: Connection, subject: bytes, block: bytes, size: int) -> None:
+    def report_oversized(self, connection: ClientConnection, subject: bytes, block: bytes, size: int) -> None:
         """A message that asks for a trace is too large; its publisher is about to be closed for that."""
         trace = self.begin(connection, subject, block, size)
         if isinstance(trace, MessageTrace):
             trace.on_error(TOO_LARGE)
             trace.finish()
 
-    def _may_publish(self, connection: Connection, subject: bytes) -> bool:
+    def _may_publish(self, connection: ClientConnection, subject: bytes) -> bool:
         is_system = connection.account is not None and connection.account.name == self._accounts.system_name
         if subject.startswith(b"_GR_.") or (subject.startswith(b"$NRG.") and not is_system):
             return False

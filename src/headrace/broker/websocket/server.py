@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.connection_context import ConnectionContext
 from headrace.broker.info import ServerInfo
 from headrace.broker.listener import Listener, join_address, reserve, start_listening
+from headrace.broker.stale_connections import Keepalive
 from headrace.broker.timers import EqualTimers
 from headrace.broker.websocket.handshake import Handshake, Handshakes
 from headrace.broker.websocket.tls import WebSocketTls, describe_session
@@ -42,7 +43,7 @@ class WebSocketContext(ConnectionContext):
     doorkeeper: Doorkeeper | None
     waiting: Waiting
     permission_sets: PermissionSets
-    expiries: ExpiryTimers[Connection]
+    expiries: ExpiryTimers[ClientConnection]
     hub: Hub
     observer: Observer
     message_traces: MessageTraces
@@ -51,14 +52,9 @@ class WebSocketContext(ConnectionContext):
         self._broker = broker
         options = websocket_options(broker.options)
         self.auth_timers = EqualTimers(
-            options.auth_timeout, partial(broker.on_timer, Connection.on_auth_timeout)
+            options.auth_timeout, partial(broker.on_timer, ClientConnection.on_auth_timeout)
         )
-        self.first_ping_timers = EqualTimers(
-            broker.first_ping_seconds(options), partial(broker.on_timer, Connection.on_ping_timer)
-        )
-        self.ping_timers = EqualTimers(
-            options.ping_interval, partial(broker.on_timer, Connection.on_ping_timer)
-        )
+        self.keepalive = Keepalive(options, broker.on_timer)
         self.use(options)
 
     def use(self, options: Options) -> None:
@@ -69,8 +65,7 @@ class WebSocketContext(ConnectionContext):
     def reload(self, options: Options) -> None:
         self.use(options)
         self.auth_timers.seconds = options.auth_timeout
-        self.first_ping_timers.seconds = self._broker.first_ping_seconds(options)
-        self.ping_timers.seconds = options.ping_interval
+        self.keepalive.reload(options)
 
     def announce(self, port: int, *, lame_duck: bool) -> None:
         # nats-server does not hide here that credentials are asked for if there is a no_auth_user.
@@ -86,12 +81,12 @@ class WebSocketContext(ConnectionContext):
             is_websocket=True,
         )
 
-    def forget(self, connection: Connection, reason: str) -> None:
+    def forget(self, connection: ClientConnection, reason: str) -> None:
         self._broker.forget(connection, reason)
 
     def stop(self) -> None:
-        for timers in (self.auth_timers, self.first_ping_timers, self.ping_timers):
-            timers.stop_all()
+        self.auth_timers.stop_all()
+        self.keepalive.stop_all()
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the broker's."""
@@ -170,7 +165,7 @@ class WebSocketServer:
             broker.logger.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
 
     def _on_upgraded(self, handshake: Handshake, peer: WebSocketPeer) -> None:
-        connection = Connection(
+        connection = ClientConnection(
             self.context, self._broker.next_cid(), handshake.host, handshake.port, websocket=peer
         )
         transport = WebSocketTransport(

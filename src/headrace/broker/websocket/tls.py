@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from headrace.broker.tls_greeting import TlsState, describe_failure, is_pinned
+from headrace.broker.tls_handshake import TlsState, describe_failure, is_pinned
 from headrace.config.tls.context import go_cipher_name, make_context
 from headrace.config.tls.settings import TlsSettings
 from headrace.engine.transports.tls import TlsBuffers, TlsTransport

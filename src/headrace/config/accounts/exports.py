@@ -3,7 +3,7 @@
     exports: [{stream: "public.>"}, {service: "rates", accounts: [A, B], response_type: stream}]
     imports: [{stream: {account: C, subject: "public.>"}, prefix: c}, {service: {account: C, subject: rates}}]
 
-Whether they fit together is checked when all accounts are known: config/accounts/links.py.
+Whether they fit together is checked when all accounts are known: config/accounts/import_checks.py.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from headrace.accounts.auth_callout import SUBJECT, Callout, CalloutFailed, Exchange, without_callout_subject
 from headrace.accounts.authentication import Authenticator
-from headrace.accounts.callout import SUBJECT, Callout, CalloutFailed, Exchange, without_callout_subject
 from headrace.accounts.claims_directory import ClaimsDirectory
 from headrace.accounts.credentials import Credentials, Identity, Log
 from headrace.accounts.directory import Accounts

@@ -175,7 +175,7 @@ class Greeting:
             self._finish(None)
         else:
             self._client.debug("TLS handshake timeout")
-            self._link.close(HANDSHAKE_FAILED)  # in silence: nats-server's word is lost
+            self._link.close(HANDSHAKE_FAILED)  # silently: nats-server's message is lost
 
     def stop(self) -> None:
         self._door.timers.stop(self)

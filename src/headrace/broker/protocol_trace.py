@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headrace.accounts.callout import SUBJECT
+from headrace.accounts.auth_callout import SUBJECT
 from headrace.broker.connect_options import REDACTED, redact_connect
 from headrace.config.options import Options
 from headrace.go_formats import quote

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from headrace.broker.client_info import Info, describe_briefly, describe_client
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.ids import random_id
-from headrace.broker.sampling import Headers
+from headrace.broker.latency_sampling import Headers
 from headrace.go_formats import format_time
 
 MEASUREMENT_TYPE = "io.nats.server.metric.v1.service_latency"
@@ -28,7 +28,7 @@ class Measured(msgspec.Struct):
 
     subject: bytes
     """Where the measurement is published, in the account of the service."""
-    requestor: Connection
+    requestor: ClientConnection
     account: str
     share: bool
     headers: Headers | None
@@ -52,7 +52,7 @@ class Measurements:
         requestor = measured.describe_requestor(self._server_name)
         self._send(measured, status, requestor, None, service=0, system=0, total=0)
 
-    def report_answer(self, measured: Measured, responder: Connection) -> None:
+    def report_answer(self, measured: Measured, responder: ClientConnection) -> None:
         now = time.time_ns()
         requestor = measured.describe_requestor(self._server_name)
         described = describe_client(responder, self._account, self._server_name)
