@@ -9,7 +9,7 @@ import pytest
 
 from headrace.client import Client
 from tests.client.streams import Streams
-from tests.servers import Server, ServerKind, running_server
+from tests.servers import Server, ServerKind, keep_streams_directory, running_server
 
 
 @pytest.fixture(scope="session", params=["nats-server", "headrace"])
@@ -21,7 +21,10 @@ def kind(request: pytest.FixtureRequest) -> ServerKind:
 @pytest.fixture(scope="session")
 def server(kind: ServerKind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all tests that leave it as it is."""
-    with running_server(kind, flags=["-js", "-sd", str(tmp_path_factory.mktemp("store"))]) as server:
+    store = tmp_path_factory.mktemp("store")
+    with running_server(kind, flags=["-js", "-sd", str(store)]) as server:
+        if kind == "nats-server":
+            keep_streams_directory(store)
         yield server
 
 
@@ -32,7 +35,7 @@ def url(server: Server) -> str:
 
 @pytest.fixture
 def client(url: str) -> Iterator[Client]:
-    with Client.connect(url) as client:
+    with Client.connect(url, connect_timeout=30, request_timeout=30) as client:
         yield client
 
 

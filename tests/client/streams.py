@@ -48,7 +48,7 @@ class Streams:
 
     def await_messages(self, name: str, count: int) -> None:
         """For those that were sent without asking for an acknowledgement."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while self.client.stream_info(name).messages < count:
             assert time.monotonic() < deadline, f"{count} messages did not arrive"
             time.sleep(0.01)
@@ -62,6 +62,13 @@ class Streams:
     def consumers(self, name: str) -> int:
         count: int = self.api(f"STREAM.INFO.{name}")["state"]["consumer_count"]
         return count
+
+    def await_consumers(self, name: str, count: int) -> None:
+        """A fetch deletes its consumer without waiting for it, and nats-server does that at its leisure."""
+        deadline = time.monotonic() + 30
+        while (found := self.consumers(name)) != count:
+            assert time.monotonic() < deadline, f"{found} consumers, and not {count}"
+            time.sleep(0.01)
 
     def delete_all(self) -> None:
         for name in self.made:
@@ -92,7 +99,7 @@ def read(client: Client, stream: str, first: int = 1, last: int = 0, **options: 
 
 def send_raw(host: str, port: int, frames: bytes) -> None:
     """Frames that no careful client would send; back when the server has read them."""
-    with socket.create_connection((host, port), 10) as connection:
+    with socket.create_connection((host, port), 30) as connection:
         connection.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + frames + b"PING\r\n")
         received = b""
         while b"PONG\r\n" not in received:

@@ -20,7 +20,7 @@ from headrace.client import (
     StreamNotFound,
 )
 from tests.client.streams import Streams, read
-from tests.servers import Server, ServerKind, running_server
+from tests.servers import Server, ServerKind, reserved_port, running_server
 
 ROWS, ROW_BYTES = 2500, 16_384  # more than the buffers of a connection hold
 
@@ -32,18 +32,18 @@ class Mortal:
         self._kind = kind
         self._config = f'jetstream {{ store_dir: "{store}", {options} }}'
         self._stack = ExitStack()
-        self._server = self._start("-1")
-        self.port = self._server.port
+        self.port = self._stack.enter_context(reserved_port())
+        self._server = self._start()
         self.url = f"nats://127.0.0.1:{self.port}"
 
-    def _start(self, port: str) -> Server:
-        return self._stack.enter_context(running_server(self._kind, self._config, ["-p", port]))
+    def _start(self) -> Server:
+        return self._stack.enter_context(running_server(self._kind, self._config, ["-p", str(self.port)]))
 
     def freeze(self) -> None:
         """From now on it acknowledges nothing: all of its threads have stopped when this returns."""
         self._server.process.send_signal(signal.SIGSTOP)
         threads = Path(f"/proc/{self._server.process.pid}/task")
-        while any(" T " not in (thread / "stat").read_text() for thread in threads.iterdir()):
+        while not all(map(_is_stopped, threads.iterdir())):
             time.sleep(0.001)
 
     def kill(self) -> None:
@@ -52,10 +52,18 @@ class Mortal:
 
     def restart(self) -> None:
         self.kill()
-        self._server = self._start(str(self.port))
+        self._server = self._start()
 
     def stop(self) -> None:
         self._stack.close()
+
+
+def _is_stopped(thread: Path) -> bool:
+    """One that has just ended is not, so that all are looked at again."""
+    try:
+        return " T " in (thread / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ def mortal(request: pytest.FixtureRequest, kind: ServerKind, store: Path) -> Ite
 
 @pytest.fixture
 def client(mortal: Mortal) -> Iterator[Client]:
-    with Client.connect(mortal.url) as client:
+    with Client.connect(mortal.url, connect_timeout=30, request_timeout=30) as client:
         yield client
 
 

@@ -22,7 +22,7 @@ from headrace.keys.nkeys import KeyPair
 from tests.certificates import Authority, Issued
 from tests.client.operators import SECURE_KINDS, Operator
 from tests.client.streams import Streams, read
-from tests.servers import Server, ServerKind, running_server
+from tests.servers import Server, ServerKind, reserved_port, running_server
 
 
 @pytest.fixture(scope="module", params=SECURE_KINDS)
@@ -60,7 +60,8 @@ def guarded(
 
 
 def tls_section(issued: Issued, more: str = "") -> str:
-    return f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}", {more} }}\n'
+    timeout = "" if "timeout" in more else "timeout: 30, "  # else two seconds for a handshake
+    return f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}", {timeout}{more} }}\n'
 
 
 def js_section(store: Path) -> str:
@@ -223,7 +224,7 @@ def test_a_certificate_that_is_trusted_itself_makes_no_other_one_trusted(
 
 
 def test_tls_before_info(tls_kind: ServerKind, authority: Authority, issued: Issued) -> None:
-    with running_server(tls_kind, tls_section(issued, "handshake_first: true, timeout: 0.5")) as server:
+    with running_server(tls_kind, tls_section(issued, "handshake_first: true, timeout: 2")) as server:
         Client.connect(url(server), tls=Tls(ca=authority.certificate, handshake_first=True)).close()
         with refused("closed the connection at once", hint="--tls-first"):
             Client.connect(url(server), tls=Tls(ca=authority.certificate))
@@ -335,16 +336,21 @@ def test_a_server_of_the_cluster_that_is_known_by_its_ip_has_the_name_that_we_kn
 # -- files
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
+
+
 def test_files_are_read_again_when_reconnecting(
-    tls_kind: ServerKind, authority: Authority, issued: Issued, operator: Operator, tmp_path: Path
+    tls_kind: ServerKind, authority: Authority, issued: Issued, operator: Operator, tmp_path: Path, port: int
 ) -> None:
     """The server is replaced by one with another operator and another CA on the same port."""
     creds, ca = tmp_path / "user.creds", tmp_path / "ca.pem"
     creds.write_text(operator.creds())
     ca.write_text(Path(authority.certificate).read_text())
-    with running_server(tls_kind, operator.config() + tls_section(issued)) as server:
-        client = Client.connect(url(server), creds=str(creds), tls=Tls(ca=str(ca)), reconnect_timeout=10)
-        port = server.port
+    with running_server(tls_kind, operator.config() + tls_section(issued), flags=["-p", str(port)]) as server:
+        client = Client.connect(url(server), creds=str(creds), tls=Tls(ca=str(ca)), reconnect_timeout=30)
     renewed, renewed_operator = Authority(tmp_path / "renewed"), Operator()
     config = renewed_operator.config() + tls_section(renewed.issue("server"))
     with running_server(tls_kind, config, flags=["-p", str(port)]):

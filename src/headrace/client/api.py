@@ -27,6 +27,7 @@ class StreamConfig(msgspec.Struct):
     name: str
     subjects: list[str] = []
     retention: str = "limits"
+    storage: str = "file"
     duplicate_window: int = 0
     max_age: int = 0
     max_msgs_per_subject: int = -1
@@ -85,6 +86,7 @@ class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     subjects: tuple[str, ...]
     retention: str
+    storage: str
     messages: int
     bytes: int
     first_seq: int
@@ -137,18 +139,31 @@ def _api_error(error: ErrorAnswer, what: str) -> ApiError:
 
 
 def stream_info(answer: StreamAnswer) -> StreamInfo:
-    config, state = answer.config, answer.state
+    state = answer.state
+    return stream_info_of(
+        answer.config,
+        state,
+        created=parse_time(answer.created),
+        first_time=parse_time(state.first_ts),
+        last_time=parse_time(state.last_ts),
+    )
+
+
+def stream_info_of(
+    config: StreamConfig, state: StreamState, *, created: int, first_time: int, last_time: int
+) -> StreamInfo:
     return StreamInfo(
         name=config.name,
         subjects=tuple(config.subjects),
         retention=config.retention,
+        storage=config.storage,
         messages=state.messages,
         bytes=state.bytes,
         first_seq=state.first_seq,
         last_seq=state.last_seq,
-        first_time=parse_time(state.first_ts),
-        last_time=parse_time(state.last_ts),
-        created=parse_time(answer.created),
+        first_time=first_time,
+        last_time=last_time,
+        created=created,
         duplicate_window=config.duplicate_window,
         max_age=config.max_age,
         max_msgs_per_subject=max(0, config.max_msgs_per_subject),

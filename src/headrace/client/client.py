@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from headrace.client.addresses import parse_servers
 from headrace.client.api import (
@@ -34,6 +34,7 @@ from headrace.client.errors import ConnectionFailed, ProtocolError, UsageError
 from headrace.client.fetch import Batch, Fetch
 from headrace.client.frames import BadFrame, ConnectionEnded
 from headrace.client.publish import Publisher, publish_plain
+from headrace.client.ranges import Range, RangeOptions
 from headrace.client.tls import Tls
 from headrace.errors import HeadraceError
 from headrace.go_formats import format_time
@@ -243,15 +244,7 @@ class Client:
     # -- columns --------------------------------------------------------------------------------------------
 
     def fetch_range(
-        self,
-        stream: str,
-        first: int,
-        last: int,
-        *,
-        subjects: Sequence[str] | str = (),
-        batch_rows: int = 32768,
-        headers: bool = True,
-        fail_on_loss: bool = False,
+        self, stream: str, first: int, last: int, **options: Unpack[RangeOptions]
     ) -> Iterator[pa.RecordBatch]:
         """The messages with first <= seq <= last, in order, as record batches with the schema SCHEMA.
 
@@ -259,21 +252,13 @@ class Client:
         does not reach `last`, FetchFailed if messages do not arrive. With `fail_on_loss` it also raises
         MessagesMissing if the head of the stream was removed (by retention or a purge) before it was read.
         `subjects` are filters, wildcards allowed. A lost connection is restored, and the read continues with
-        the next sequence. A batch has fewer rows when its messages are large.
+        the next sequence. A batch has `batch_rows` rows, 32768 if nothing else is said, or fewer when its
+        messages are large. `headers=False` leaves out the headers.
         """
         from headrace.client.arrays import Batches
 
-        made = Batches(stream, batch_rows)
-        return self.fetch_columns(
-            stream,
-            first,
-            last,
-            made.take,
-            subjects=subjects,
-            batch_rows=batch_rows,
-            headers=headers,
-            fail_on_loss=fail_on_loss,
-        )
+        wanted = Range(stream, first, last, **options)
+        return self._fetch(wanted, Batches(stream, wanted.batch_rows).take)
 
     def fetch_columns(
         self,
@@ -281,31 +266,16 @@ class Client:
         first: int,
         last: int,
         take: Callable[[Columns], Batch],
-        *,
-        subjects: Sequence[str] | str = (),
-        batch_rows: int = 32768,
-        headers: bool = True,
-        fail_on_loss: bool = False,
+        **options: Unpack[RangeOptions],
     ) -> Iterator[Batch]:
         """As `fetch_range`, with what `take` makes of each batch of columns. Does not need pyarrow."""
-        if first < 1:
-            raise UsageError(f"a range starts at sequence 1 or later, not at {first}")
-        if not 0 < batch_rows <= 1 << 22:
-            raise UsageError(f"a batch has between 1 and {1 << 22} rows, not {batch_rows}")
-        info = self.stream_info(stream)
-        if last < first:
-            return iter(())
-        fetch = Fetch(
-            self,
-            info,
-            first,
-            last,
-            subjects=[subjects] if isinstance(subjects, str) else subjects,
-            batch_rows=batch_rows,
-            headers=headers,
-            fail_on_loss=fail_on_loss,
-        )
-        return fetch.batches(take)
+        return self._fetch(Range(stream, first, last, **options), take)
+
+    def _fetch(self, wanted: Range, take: Callable[[Columns], Batch]) -> Iterator[Batch]:
+        if not 0 < wanted.batch_rows <= 1 << 22:
+            raise UsageError(f"a batch has between 1 and {1 << 22} rows, not {wanted.batch_rows}")
+        info = self.stream_info(wanted.stream)
+        return iter(()) if wanted.is_empty else Fetch(self, info, wanted).batches(take)
 
     def publisher(
         self, *, stream: str = "", max_in_flight: int = 4096, ack_timeout: float = 10.0

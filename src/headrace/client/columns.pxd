@@ -27,6 +27,9 @@ cdef class Buffer:
     cdef Py_ssize_t length
 
 
+cdef Buffer release(Bytes *run)
+
+
 cdef class Columns:
     cdef readonly int64_t sid        # the subscription whose messages are rows
     cdef readonly int64_t rows
@@ -51,6 +54,9 @@ cdef class Columns:
     cdef Py_ssize_t size(self) noexcept nogil
     cdef Status prepare(self) noexcept nogil
     cdef Status take_frame(self, Frame *frame) noexcept nogil
+    cdef Status add_row(self, int64_t seq, int64_t time, const char *subject, Py_ssize_t subject_length,
+                        const char *headers, Py_ssize_t headers_length, const char *payload,
+                        Py_ssize_t payload_length) noexcept nogil
     cdef bint parse_known_place(self, Frame *frame, Place *place) noexcept nogil
     cdef bint parse_place(self, Frame *frame, Place *place) noexcept nogil
     cdef Status take_headers(self, const char *at, Py_ssize_t length) noexcept nogil

@@ -273,21 +273,28 @@ cdef class Columns:
             self.complete = True
         if seq > self.final_seq:
             return READY
+        return self.add_row(seq, place.time, frame.subject, frame.subject_length, frame.headers, frame.headers_length,
+                            frame.payload, frame.payload_length)
+
+    cdef Status add_row(self, int64_t seq, int64_t time, const char *subject, Py_ssize_t subject_length,
+                        const char *headers, Py_ssize_t headers_length, const char *payload,
+                        Py_ssize_t payload_length) noexcept nogil:
+        """Append a row. `prepare` came before, and its sequence is above last_seq; time is in nanoseconds."""
         # The order matters when memory runs out: a row counts once all its parts are there.
         if not (ensure(&self.seqs, 8) and ensure(&self.times, 8) and ensure(&self.header_offsets, 4)
                 and ensure(&self.texts[PAYLOAD].offsets, 4)
-                and ensure(&self.texts[PAYLOAD].data, frame.payload_length)):
+                and ensure(&self.texts[PAYLOAD].data, payload_length)):
             return NO_MEMORY
-        if self.append_text(&self.texts[SUBJECT], frame.subject, frame.subject_length) != READY:
+        if self.append_text(&self.texts[SUBJECT], subject, subject_length) != READY:
             return NO_MEMORY
-        if self.with_headers and frame.headers_length > 0:
-            if self.take_headers(frame.headers, frame.headers_length) != READY:
+        if self.with_headers and headers_length > 0:
+            if self.take_headers(headers, headers_length) != READY:
                 return NO_MEMORY
         put_int32(&self.header_offsets, self.texts[KEY].offsets.length // 4 - 1)
-        put(&self.texts[PAYLOAD].data, frame.payload, frame.payload_length)
+        put(&self.texts[PAYLOAD].data, payload, payload_length)
         put_int32(&self.texts[PAYLOAD].offsets, self.texts[PAYLOAD].data.length)
         put_int64(&self.seqs, seq)
-        put_int64(&self.times, place.time // 1000)
+        put_int64(&self.times, time // 1000)
         if seq != self.last_seq + 1 and self.jumped_from < 0:
             self.jumped_from = self.last_seq
         self.last_seq = seq

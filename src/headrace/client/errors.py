@@ -13,6 +13,7 @@ __all__ = [
     "ProtocolError",
     "PublishFailed",
     "RequestTimeout",
+    "StoreUnreadable",
     "StreamNotFound",
     "UsageError",
 ]
@@ -45,6 +46,10 @@ class ApiError(HeadraceError):
 
 class StreamNotFound(ApiError):
     """There is no stream of that name."""
+
+
+class StoreUnreadable(HeadraceError):
+    """The files of a stream cannot be read here: there are none, or the operating system says no."""
 
 
 class FetchFailed(HeadraceError):

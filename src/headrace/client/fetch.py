@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.client.api import PREFIX, ConsumerAnswer, MessageAnswer, StreamInfo, decode, encode
@@ -35,6 +35,7 @@ from headrace.client.errors import (
     UsageError,
 )
 from headrace.client.frames import ConnectionEnded, Event
+from headrace.client.ranges import Range
 from headrace.client.status import CONFLICT, HEARTBEAT, TIMEOUT, parse_status
 from headrace.errors import HeadraceError
 
@@ -85,23 +86,15 @@ class Fetch:
         self,
         client: Client,
         info: StreamInfo,
-        first: int,
-        last: int,
-        *,
-        subjects: Sequence[str],
-        batch_rows: int,
-        headers: bool,
-        fail_on_loss: bool,
+        wanted: Range,
     ) -> None:
         self._client = client
         self._stream = info.name
         self._created = info.created
-        self._subjects = list(subjects)
-        self._batch_rows = batch_rows
-        self._first = first
-        self._last = last
-        self._fail_on_loss = fail_on_loss
-        self._columns = Columns(0, first=first, last=last, batch_rows=batch_rows, headers=headers)
+        self._subjects = wanted.filters
+        self._last = wanted.last
+        self._fail_on_loss = wanted.fail_on_loss
+        self._columns = wanted.columns()
         self._consumer = ""
         self._inbox = ""
         self._pull_bytes = PULL_BYTES
@@ -110,19 +103,10 @@ class Fetch:
 
     def check(self, info: StreamInfo) -> None:
         """Raise if this stream cannot have the range."""
-        if info.retention != "limits":
-            raise UsageError(
-                f"the stream {self._stream} has the retention {info.retention}: reading removes messages",
-                hint="read a stream with the retention limits, a mirror of this one for example",
-            )
-        if info.created != self._created:
-            raise MessagesMissing(f"the stream {self._stream} was deleted and re-created while it was read")
-        if info.last_seq < self._last:
-            raise MessagesMissing(
-                f"the stream {self._stream} ends at {info.last_seq}, before {self._last}, which was asked for"
-            )
-        if self._fail_on_loss and info.first_seq > self._columns.last_seq + 1 and not self._columns.complete:
-            raise self._loss(info, self._columns.last_seq + 1)
+        check_identity(info, self._created)
+        check_end(info, self._last)
+        if self._fail_on_loss and not self._columns.complete:
+            check_head(info, self._columns.last_seq + 1)
 
     def batches(self, take: Callable[[Columns], Batch]) -> Iterator[Batch]:
         """What `take` makes of the columns whenever they are full, and at the end."""
@@ -276,13 +260,36 @@ class Fetch:
     def _check_loss(self) -> None:
         """For missing sequences: raise if the head of the stream was removed while it was read."""
         if self._fail_on_loss and self._columns.jumped_from >= 0:
-            info = self._client.stream_info(self._stream)
-            if info.first_seq > self._columns.jumped_from + 1:
-                raise self._loss(info, self._columns.jumped_from + 1)
+            check_head(self._client.stream_info(self._stream), self._columns.jumped_from + 1)
 
-    def _loss(self, info: StreamInfo, wanted: int) -> MessagesMissing:
-        return MessagesMissing(
-            f"the stream {self._stream} starts at {info.first_seq} by now; messages from {wanted} are gone",
+
+# What a stream must be for a range of it to be read, from a server or from files (stored_fetch.py).
+
+
+def check_identity(info: StreamInfo, created: int) -> None:
+    """Raise unless it may be read, and is the stream that was created then."""
+    if info.retention != "limits":
+        raise UsageError(
+            f"the stream {info.name} has the retention {info.retention}: reading removes messages",
+            hint="read a stream with the retention limits, a mirror of this one for example",
+        )
+    if info.created != created:
+        raise MessagesMissing(f"the stream {info.name} was deleted and re-created while it was read")
+
+
+def check_end(info: StreamInfo, last: int) -> None:
+    """Raise if it does not reach that far."""
+    if info.last_seq < last:
+        raise MessagesMissing(
+            f"the stream {info.name} ends at {info.last_seq}, before {last}, which was asked for"
+        )
+
+
+def check_head(info: StreamInfo, wanted: int) -> None:
+    """Raise if messages from `wanted` on are gone from its head."""
+    if info.first_seq > wanted:
+        raise MessagesMissing(
+            f"the stream {info.name} starts at {info.first_seq} by now; messages from {wanted} are gone",
             hint="its retention or a purge removed them before they were read",
         )
 
