@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import nats
 import pytest
+from nats import connect
 from nats.aio.client import Client as NatsClient
 from nats.js.api import DeliverPolicy, StreamConfig
 
 from headrace.spark.start import start_query
 from tests.cluster import running_cluster
-from tests.servers import Server, ServerKind, running_server
+from tests.servers import Server, keep_streams_directory, running_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,10 +29,8 @@ LEADER_SECONDS = 60.0
 _numbers = itertools.count(1)
 
 
-def server_kinds() -> list[ServerKind]:
-    """headrace is a second server for these tests as soon as it has streams."""
-    has_streams = importlib.util.find_spec("headrace.streams") is not None
-    return ["nats-server", "headrace"] if has_streams else ["nats-server"]
+ONE_SERVER = pytest.mark.parametrize("broker", ["headrace"], indirect=True)
+"""For what does not depend on the server."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +44,19 @@ class Message:
 class Broker:
     """The server as a test sees it: with nats-py, so that what we wrote is not read with what we wrote.
 
-    Of a cluster it is the first server; the streams that it makes are replicated then.
+    Of a cluster it is the first server; the streams that it makes are replicated then. `store` is the storage
+    directory of one of ours.
     """
 
-    def __init__(self, *servers: Server) -> None:
+    def __init__(self, *servers: Server, store: str = "") -> None:
         self.server = servers[0]
+        self.store = store
         self.urls = [f"nats://{server.host}:{server.port}" for server in servers]
         self.url = ",".join(self.urls)
 
     def do(self, work: Callable[[NatsClient], Awaitable[Any]]) -> Any:
         async def run() -> Any:
-            connection = await nats.connect(self.urls)
+            connection = await connect(self.urls)
             try:
                 return await work(connection)
             finally:
@@ -69,7 +69,7 @@ class Broker:
         name = name or f"S{next(_numbers)}"
         config = {"name": name, "subjects": list(subjects) or [f"{name}.>"]} | config
         config.setdefault("num_replicas", len(self.urls))
-        self.do(lambda connection: connection.jetstream().add_stream(StreamConfig(**config)))
+        self.do(lambda connection: connection.jetstream(timeout=30).add_stream(StreamConfig(**config)))
         return name
 
     def wait_for_leader(self) -> None:
@@ -86,7 +86,7 @@ class Broker:
 
     def publish(self, subject: str, payloads: Sequence[str], headers: dict[str, str] | None = None) -> None:
         async def publish(connection: NatsClient) -> None:
-            stream = connection.jetstream()
+            stream = connection.jetstream(timeout=30)
             for payload in payloads:
                 await stream.publish(subject, payload.encode(), headers=headers)
 
@@ -96,7 +96,7 @@ class Broker:
         """All that is in a stream."""
 
         async def read(connection: NatsClient) -> list[Message]:
-            context = connection.jetstream()
+            context = connection.jetstream(timeout=30)
             state = (await context.stream_info(stream)).state
             found: list[Message] = []
             if not state.messages:
@@ -105,7 +105,7 @@ class Broker:
                 "", stream=stream, ordered_consumer=True, deliver_policy=DeliverPolicy.ALL
             )
             while not found or found[-1].seq < state.last_seq:
-                message = await source.next_msg(timeout=10)
+                message = await source.next_msg(timeout=30)
                 seq = message.metadata.sequence.stream
                 found.append(Message(message.subject, message.data, dict(message.headers or {}), seq))
             return found
@@ -114,29 +114,30 @@ class Broker:
         return result
 
     def state(self, stream: str) -> Any:
-        return self.do(lambda connection: connection.jetstream().stream_info(stream)).state
+        return self.do(lambda connection: connection.jetstream(timeout=30).stream_info(stream)).state
 
     def change_stream(self, stream: str, **changes: Any) -> None:
         async def change(connection: NatsClient) -> None:
-            config = (await connection.jetstream().stream_info(stream)).config
-            await connection.jetstream().update_stream(config.evolve(**changes))
+            config = (await connection.jetstream(timeout=30).stream_info(stream)).config
+            await connection.jetstream(timeout=30).update_stream(config.evolve(**changes))
 
         self.do(change)
 
     def purge(self, stream: str, **how: Any) -> None:
-        self.do(lambda connection: connection.jetstream().purge_stream(stream, **how))
+        self.do(lambda connection: connection.jetstream(timeout=30).purge_stream(stream, **how))
 
     def delete_stream(self, stream: str) -> None:
-        self.do(lambda connection: connection.jetstream().delete_stream(stream))
+        self.do(lambda connection: connection.jetstream(timeout=30).delete_stream(stream))
 
     def delete_message(self, stream: str, seq: int) -> None:
-        self.do(lambda connection: connection.jetstream().delete_msg(stream, seq))
+        self.do(lambda connection: connection.jetstream(timeout=30).delete_msg(stream, seq))
 
 
+NATS_SERVER = pytest.param("nats-server", marks=pytest.mark.slow)
 CLUSTER = pytest.param("cluster", marks=pytest.mark.long)
 
 
-@pytest.fixture(scope="session", params=[*server_kinds(), CLUSTER])
+@pytest.fixture(scope="session", params=["headrace", NATS_SERVER, CLUSTER])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Shared by all tests; each makes streams of its own."""
     store = tmp_path_factory.mktemp("streams")
@@ -147,7 +148,9 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield cluster
     else:
         with running_server(request.param, flags=["-js", "-sd", str(store)]) as server:
-            yield Broker(server)
+            if request.param == "nats-server":
+                keep_streams_directory(store)
+            yield Broker(server, store=str(store) if request.param == "headrace" else "")
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,9 @@ import pytest
 from headrace.spark.failure import reason_of
 from headrace.spark.options import Use, read_options
 from headrace.spark.reading.batch_reader import BatchReader
-from tests.spark.conftest import Broker, Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker, Nats
 
 pytestmark = pytest.mark.timeout(180)
-
-# For what is wrong before a server is asked: any of them will do.
-ONE_SERVER = pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
 
 
 def texts(rows: Any, column: str = "data") -> list[str]:
@@ -170,7 +167,9 @@ def test_odd_messages_come_as_they_are(on: Nats) -> None:
 
     async def publish(connection: Any) -> None:
         for payload in payloads:
-            await connection.jetstream().publish(f"{stream}.\u00fc.\u65e5", payload, headers={"A": "\u00e9"})
+            await connection.jetstream(timeout=30).publish(
+                f"{stream}.\u00fc.\u65e5", payload, headers={"A": "\u00e9"}
+            )
 
     on.broker.do(publish)
     rows = on.read(stream, minPartitions=50).orderBy("seq").collect()

@@ -21,7 +21,7 @@ from tests.spark.clusters import (
     spark_home,
     standalone_cluster,
 )
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker
 
 JOB = Path(__file__).with_name("cluster_job.py")
 SECONDS = 900  # on a machine that does thirty other things
@@ -29,7 +29,7 @@ MESSAGES = 400
 
 pytestmark = [
     pytest.mark.timeout(SECONDS + 60),
-    pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True),
+    ONE_SERVER,
 ]
 
 
@@ -56,6 +56,7 @@ def check(broker: Broker, stream: str, directory: Path) -> None:
     assert sorted((row["seq"], row["data"]) for row in landed) == list(enumerate(expected, 1))
 
 
+@pytest.mark.slow
 def test_read_copy_and_land_on_a_local_cluster(broker: Broker, tmp_path: Path) -> None:
     """Submitted where the `python3` on the path has nothing of ours, with a setting that names another."""
     directory = tmp_path / "job"

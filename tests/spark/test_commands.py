@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 import urllib.request
 from pathlib import Path
 
@@ -16,11 +17,9 @@ from headrace.client import Client
 from tests.cli import commands
 from tests.cli.commands import assert_one_error_line, run, started
 from tests.servers import running_server
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker
 
 pytestmark = pytest.mark.timeout(300)
-
-LAST = pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
 
 PIPELINE = """\
 name: shop
@@ -43,7 +42,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "SECONDS", 240.0)  # Spark on a busy machine
 
 
-@LAST
+@ONE_SERVER
 def test_sql_queries_a_stream(broker: Broker) -> None:
     stream = broker.make_stream()
     broker.publish(f"{stream}.a", ["3", "4"])
@@ -57,7 +56,7 @@ def test_sql_queries_a_stream(broker: Broker) -> None:
 
 
 @pytest.mark.long
-@LAST
+@ONE_SERVER
 def test_land_keeps_a_table_until_it_is_stopped(broker: Broker, tmp_path: Path) -> None:
     stream = broker.make_stream()
     broker.publish(f"{stream}.a", list("abc"))
@@ -96,12 +95,19 @@ def test_a_pipeline_runs_with_a_server_of_its_own_until_it_is_stopped(tmp_path: 
             publisher.flush()
         pipeline.wait_for("3 rows")
         (metrics,) = re.findall(r"metrics are at (\S+)", pipeline.errors)
-        with urllib.request.urlopen(metrics, timeout=60) as answer:
-            assert 'headrace_query_written_rows_total{query="raw"} 3.0' in answer.read().decode()
+        deadline = time.monotonic() + 60
+        while 'headrace_query_written_rows_total{query="raw"} 3.0' not in (shown := fetched(metrics)):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.1)
         assert pipeline.end(signal.SIGINT) == 0, pipeline.errors
         assert "raw: 3 rows written, 0 behind" in pipeline.errors
         assert "Traceback" not in pipeline.errors
     assert DeltaTable(tmp_path / "tables" / "raw").to_pyarrow_table().num_rows == 3
+
+
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.read().decode()
 
 
 # Errors are printed in one line, before Spark is started
@@ -113,14 +119,14 @@ def test_an_unreachable_server_is_reported() -> None:
     assert not Path("nowhere").exists()
 
 
-@LAST
+@ONE_SERVER
 def test_an_unknown_stream_is_reported(broker: Broker, tmp_path: Path) -> None:
     done = run("land", "NOWHERE", "--to", str(tmp_path / "table"), "-s", broker.url)
     assert_one_error_line(done, "NOWHERE", "there is no such stream")
     assert not (tmp_path / "table").exists()
 
 
-@LAST
+@ONE_SERVER
 @pytest.mark.parametrize("start", ["0", "never", "3", "²"])
 def test_a_start_that_is_none_or_beyond_the_end_is_reported(
     broker: Broker, tmp_path: Path, start: str
@@ -132,7 +138,7 @@ def test_a_start_that_is_none_or_beyond_the_end_is_reported(
     assert not (tmp_path / "table").exists()
 
 
-@LAST
+@ONE_SERVER
 def test_wrong_credentials_are_told(broker: Broker, tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(PIPELINE)
     with running_server(broker.server.kind, config="authorization { user: a, password: b }") as server:

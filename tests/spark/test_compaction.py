@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars
 import pyarrow.parquet
 import pytest
 
@@ -51,6 +52,17 @@ def _without_nulls(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+
+
+def test_times_have_one_type_in_all_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Programs such as polars refuse files in which it differs."""
+    rows = [f"SELECT {number} id, timestamp '2026-11-17 12:00:00' at" for number in range(4)]
+    write(spark, tmp_path, rows[:3])
+    compact(spark, tmp_path)
+    table = ParquetFormat(spark, str(tmp_path))
+    table.commit(Commit("q", 1001), table.write(spark.sql(rows[3]), 1001))
+    assert len(data_files(tmp_path)) == 2
+    assert polars.read_parquet(tmp_path / "*.parquet")["id"].sort().to_list() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def remote_of(spark: SparkSession) -> str:
 
 
 @pytest.mark.timeout(SECONDS + 60)
-@pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
+@ONE_SERVER
 def test_streams_are_read_and_written_through_connect(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from headrace.spark.options import BY_NAME, OPTIONS, Use
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.session import SETTINGS
 from headrace.spark.start import ATTEMPTS, TOO_LATE
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 USES = {"all": Use.ALL, "read": Use.READ, "batch": Use.BATCH, "stream": Use.STREAM, "write": Use.SINK}
@@ -90,7 +90,7 @@ def run_to_the_end(block: str, names: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
+@ONE_SERVER
 def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixture[str]) -> None:
     """But for addresses and directories. What test_connect.py and test_secure_servers.py do is left out."""
     on.broker.make_stream(["orders.>"], name="ORDERS")
@@ -100,6 +100,8 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
         "nats://10.0.0.7:4222": on.broker.url,
         "state/copy": str(on.directory / "state"),
         "hdfs:///": f"{on.directory}/",
+        "nats://127.0.0.1:4222": on.broker.url,
+        "/var/lib/headrace": on.broker.store,
     }
 
     def shown(language: str) -> list[str]:
@@ -112,14 +114,18 @@ def test_the_examples_run_as_they_are_shown(on: Nats, capsys: pytest.CaptureFixt
             block if on.broker.url in block else block.replace('.format("nats")', server) for block in blocks
         ]
 
-    start, copy, job, *connect = shown("python")
+    start, copy, job, *others = shown("python")
+    (stored,) = (block for block in others if '"store"' in block)
+    others.remove(stored)
     elsewhere = ("remote(", "SparkConnectPlugin", "tls://")
-    assert all(any(mark in block for mark in elsewhere) for block in connect)
+    assert all(any(mark in block for mark in elsewhere) for block in others)
     names: dict[str, Any] = {}
     exec(start, names)
     assert "orders.eu|" in capsys.readouterr().out
     run_to_the_end(copy, names)
     assert [message.data for message in on.broker.messages("COPIES")] == [b"one", b"two"]
+    exec(stored, names)
+    assert [row.seq for row in names["orders"].collect()] == [1, 2]
     exec(job, {})
     counts = on.spark.read.parquet(str(on.directory / "tables" / "orders_by_subject")).collect()
     assert [tuple(row) for row in counts] == [("orders.eu", 2)]

@@ -20,10 +20,10 @@ from headrace.spark.table.interface import Commit, Settings
 from headrace.spark.table.layout import file_name
 from headrace.spark.table.parquet import ParquetFormat
 from headrace.spark.table.preparing import prepare
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
 # What is above the data source is the same for every server: the tests of the source run with all of them.
-pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(180), ONE_SERVER]
 
 Land = Callable[..., Path]
 

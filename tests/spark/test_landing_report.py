@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.cli.spark.follow import follow
+from headrace.client.api import parse_time
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.landing_report import LandingReporter
 from headrace.spark.payload.wanted import Payload
@@ -85,7 +86,7 @@ def test_a_landing_reports_its_batches_and_its_end(
 
     *_, last = sent = land(Tally())
     assert {report["id"] for report in sent} == {last["id"]}
-    assert last["time"] == max(report["time"] for report in sent)
+    assert parse_time(last["time"]) == max(parse_time(report["time"]) for report in sent)
     expected = {
         "table": directory, "format": "delta", "state": "stopped", "seq": 3, "batch": 0, "rows": 2,
         "dead_letters": 1, "every": 10.0,

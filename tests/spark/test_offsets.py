@@ -106,6 +106,7 @@ def test_lost_messages_are_an_error_unless_they_may_be_lost(first: int, reason: 
     with pytest.raises(DataLossError, match=reason) as raised:
         check_kept("A", first, EXTENT, fail_on_data_loss=True)
     assert "failOnDataLoss" in raised.value.hint
+    assert "`headrace land`: --on-data-loss continue" in raised.value.hint
     assert check_kept("A", first, EXTENT, fail_on_data_loss=False) == 11
 
 

@@ -24,7 +24,7 @@ from headrace.spark.reading.batch_reader import BatchReader
 from headrace.spark.reading.stream_reader import StreamReader
 from headrace.spark.start import came_too_late, start_query
 from tests.servers import running_server
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import Broker
 from tests.spark.test_exactly_once import Restartable, check_exactly_once, copied, fill
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def notices(monkeypatch: pytest.MonkeyPatch) -> Notices:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Restartable]:
-    restartable = Restartable(server_kinds()[-1], tmp_path / "store")
+    restartable = Restartable("headrace", tmp_path / "store")
     yield restartable
     restartable.close()
 

@@ -11,25 +11,28 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.cli.spark.follow import follow
+from headrace.cli.spark.pipeline import _show
 from headrace.client import Client, ConnectionFailed
 from headrace.errors import ConfigError, UsageError
 from headrace.spark import recovery
 from headrace.spark.failure import readable_errors
 from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
-from headrace.spark.pipeline.run import Queries, Show
+from headrace.spark.pipeline.run import Queries, Show, _whole
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.pipeline.streams import check_names, check_sinks, make_streams
 from headrace.spark.progress import Progress
 from headrace.spark.recovery import ATTEMPTS
 from headrace.spark.start import TOO_LATE
+from headrace.spark.table.batch_files import settings_of
 from headrace.spark.views import make_views, streams_in
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
 # What is above the data source is the same for every server: the tests of the source run with all of them.
-pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(240), ONE_SERVER]
 
 FILE = """\
 checkpoint: state
@@ -118,6 +121,60 @@ def test_a_pipeline_runs_and_continues_after_a_restart(on: Nats) -> None:
     with pytest.raises(PySparkException, match="of another query"):
         run()
     assert DeltaTable(on.directory / "tables" / "raw").to_pyarrow_table().num_rows == 4
+
+
+def test_what_the_console_shows_keeps_its_order(on: Nats) -> None:
+    rows = _whole(on.spark.range(1000, numPartitions=4).orderBy(F.desc("id")))
+    assert rows.columns == ["id"]
+    assert [row.id for row in rows.limit(3).collect()] == [999, 998, 997]
+
+
+COUNTS = """\
+checkpoint: state
+sources:
+  messages: {stream: ORDERS}
+steps:
+  words:
+    sql: >
+      SELECT timestamp_seconds(int(split_part(string(data), ' ', 1))) AS time,
+             split_part(string(data), ' ', 2) AS word
+      FROM messages
+    watermark: {column: time, delay: 1 second}
+  counts:
+    sql: "SELECT word, count(*) AS number FROM words GROUP BY window(time, '10 seconds'), word"
+sinks:
+  counts: {from: counts, table: tables/counts}
+  screen: {from: counts, console: true}
+"""
+
+
+def test_a_repeated_batch_of_a_query_with_state_is_not_landed_again_but_computed(
+    on: Nats, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table has the batch, and Spark does not know it: as if it was killed in between."""
+    stream = on.broker.make_stream()
+    found = write_pipeline(on, stream, COUNTS)
+    options = {"servers": on.broker.url}
+    words = [f"word-{number}" for number in range(100)]  # more than a screen shows, in each partition
+
+    def run() -> None:
+        with settings_of(on.spark, {"spark.sql.shuffle.partitions": "2"}):
+            views = build_views(on.spark, found, options)
+            queries = Queries(on.spark, found, views, options, _show, once=True)
+            follow(queries.start_all(), queries.start, tallies=queries.tallies)
+
+    on.broker.publish(f"{stream}.a", [*(f"0 {word}" for word in words), "20 again"])
+    run()
+    assert "word-" in capsys.readouterr().out
+    commits = on.directory / "state" / "counts" / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    on.broker.publish(f"{stream}.a", ["21 again", "40 later"])
+    run()
+    table = DeltaTable(on.directory / "tables" / "counts").to_pyarrow_table().to_pylist()
+    found_words = sorted((row["word"], row["number"]) for row in table)
+    assert found_words == sorted([*((word, 1) for word in words), ("again", 2)])
 
 
 @pytest.mark.parametrize(

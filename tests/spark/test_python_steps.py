@@ -13,9 +13,9 @@ from headrace.spark.pipeline.plan import build_views
 from headrace.spark.pipeline.reading import read_pipeline
 from headrace.spark.pipeline.run import Queries
 from headrace.spark.pipeline.specification import Pipeline
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(240), ONE_SERVER]
 
 FILE = """\
 checkpoint: state

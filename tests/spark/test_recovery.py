@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headrace.client.errors import (
@@ -17,6 +19,9 @@ from headrace.client.refusals import Refused
 from headrace.errors import HeadraceError, UsageError
 from headrace.spark.failure import DataLossError, DataSourceError, PassingError, readable_errors, reason_of
 from headrace.spark.recovery import LONGEST_PAUSE_SECONDS, SETTLED_SECONDS, Attempts, may_pass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 IN_A_BATCH = """\
 An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
@@ -91,6 +96,36 @@ def test_an_error_that_a_query_could_not_start_with_is_judged_by_its_cause() -> 
     assert not may_pass(error)
     error.__context__ = RuntimeError("java.net.ConnectException: refused")
     assert may_pass(error)
+
+
+@pytest.mark.parametrize(
+    ("why", "passes"),
+    [("java.net.ConnectException", True), ("java.lang.ArithmeticException", False), ("", True)],
+)
+def test_what_spark_waited_for_is_judged_by_the_cause_that_only_java_names(
+    spark: SparkSession, why: str, passes: bool
+) -> None:
+    from pyspark.errors.exceptions.captured import StreamingQueryException
+
+    java = spark.sparkContext._gateway.jvm
+    text = "Exception thrown in awaitResult: "
+    cause = getattr(java, why)("because of this") if why else None
+    failed = java.org.apache.spark.SparkException(text, cause)
+    error = StreamingQueryException(f"{text}\n=== Streaming Query ===\n", "", failed)
+    assert may_pass(error) is passes
+    assert reason_of(error) == ("because of this" if why else text.strip())
+
+
+def test_an_error_that_spark_calls_a_failure_is_a_reason_too() -> None:
+    text = "Exception thrown in awaitResult: "
+
+    class Cause(Exception):
+        _stackTrace = f"a.SparkException: {text}\n\tat a.b(c)\nCaused by: a.ValidationFailed: [X] it failed\n"  # noqa: N815
+
+    class Waited(Exception):
+        _cause = Cause()
+
+    assert reason_of(Waited(text)) == "[X] it failed"
 
 
 def api_error(code: int) -> ApiError:

@@ -11,17 +11,17 @@ from deltalake import DeltaTable
 
 from tests.cli import commands
 from tests.cli.commands import started
-from tests.servers import running_server
-from tests.spark.conftest import Broker, server_kinds
+from tests.servers import reserved_port, running_server
+from tests.spark.conftest import Broker
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_landing_continues_when_the_server_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "SECONDS", 600.0)  # Spark on a busy machine, and half a minute of patience
-    kind, store = server_kinds()[-1], tmp_path / "streams"
-    flags = ["-js", "-sd", str(store)]
+    kind, store = "headrace", tmp_path / "streams"
     with ExitStack() as stack:
+        flags = ["-js", "-sd", str(store), "-p", str(stack.enter_context(reserved_port()))]
         with running_server(kind, flags=flags) as server:
             broker = Broker(server)
             stream = broker.make_stream(name="ORDERS")
@@ -32,7 +32,7 @@ def test_landing_continues_when_the_server_is_back(tmp_path: Path, monkeypatch: 
             landing = stack.enter_context(started(*command, ready="3 rows written"))
         landing.wait_for("restart 1 of 10 in 1 s")
         assert "no server listens" in landing.errors
-        with running_server(kind, flags=[*flags, "-p", str(server.port)]) as again:
+        with running_server(kind, flags=flags) as again:
             Broker(again).publish(f"{stream}.a", list("de"))
             landing.wait_for("5 rows written")
             assert landing.end(signal.SIGINT) == 0, landing.errors

@@ -83,7 +83,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     config = (
         f'{operator.config()}jetstream {{ store_dir: "{directory}/store" }}\n'
         f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}", '
-        f'ca_file: "{authority.certificate}", verify: true }}\n'
+        f'ca_file: "{authority.certificate}", verify: true, timeout: 30 }}\n'
     )
     with running_server(request.param, config) as server:
         options = {

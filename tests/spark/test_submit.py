@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.spark.clusters import SETTINGS, bare_environment, spark_home
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker
 
 SECONDS = 300
 
 pytestmark = [
     pytest.mark.long,  # test_cluster.py submits a job, too
     pytest.mark.timeout(SECONDS + 60),
-    pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True),
+    ONE_SERVER,
 ]
 
 OF_OUR_SESSION = (

@@ -19,7 +19,8 @@ REVENUE = NamedTable("revenue", "/lake/revenue", completable=False)
         ("orders", "has no version"),
         ("orders=", "has no version"),
         ("other=1", "there is no table other"),
-        ("orders=yesterday", "yesterday is no version and no time"),
+        ("orders=yesterday", "yesterday is neither a version nor a time"),
+        ("orders=99999999999999999999", "99999999999999999999 is neither a version nor a time"),
     ],
 )
 def test_a_version_that_cannot_be_meant_is_refused(given: str, told: str) -> None:
@@ -57,6 +58,8 @@ def test_the_table_of_describe_history(query: str, name: str) -> None:
         ("SELECT * FROM orders_dead_letters", False),
         ("SELECT * FROM revenue", False),
         ("SELECT * FROM revenue JOIN ALERTS", True),
+        ("SELECT * FROM orders_landed l, ALERTS AS a WHERE l.seq = a.seq", True),
+        ("SELECT * FROM orders_landed, revenue r JOIN orders_dead_letters", False),
         ("SELECT 'orders' FROM revenue", True),
         ("SELECT * FROM parquet.`x`", False),
     ],

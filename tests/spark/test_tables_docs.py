@@ -158,6 +158,7 @@ IN_ORDER = (
 ALONE = ("Payloads", "Converting a Parquet table")
 
 
+@pytest.mark.slow
 def test_the_examples_show_what_happens(reader: Reader) -> None:
     reader.follow(*IN_ORDER)
     for table, letters in {"raw": 0, "orders": 1, "lake": 1, "files": 1}.items():

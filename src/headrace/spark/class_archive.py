@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import secrets
 import time
 import zlib
 from pathlib import Path
 
+from headrace.spark.home import home_for
 from headrace.spark.java import Java, cache_directory, find_java
 
 DISABLE = "HEADRACE_NO_CLASS_ARCHIVE"
@@ -41,18 +41,19 @@ UNUSED_SECONDS = 30 * 86_400.0
 QUIET = "-Xshare:auto -Xlog:disable"
 
 
-def archive_options(kind: str, *, make: bool) -> str:
+def archive_options(kind: str, *, local: bool, make: bool) -> str:
     """Options for the Java that a session of this process would start; empty if there are none.
+
+    `local` says whether its master is one that runs everything in that Java.
 
     With `make`, Java writes an archive when it exits if there is none for this `kind` of command.
     """
     from pyspark import SparkContext
 
-    spark = importlib.util.find_spec("pyspark")
-    if SparkContext._gateway is not None or spark is None or not spark.submodule_search_locations:
+    home = home_for(local=local)
+    if SparkContext._gateway is not None or home is None:
         return ""  # Java runs already
-    home = os.environ.get("SPARK_HOME") or spark.submodule_search_locations[0]
-    return options_for(find_java(), Path(home), kind, make=make)
+    return options_for(find_java(), home, kind, make=make)
 
 
 def options_for(java: Java, spark: Path, kind: str, *, make: bool) -> str:

@@ -1,4 +1,4 @@
-"""What the data source asks the server: which messages streams have, and the sequence of a time.
+"""What the data source asks the server or its files: what streams have, and the sequence of a time.
 
 A `Streams` is sent to Spark's workers inside readers and writers, so it must be picklable: the connection is
 opened on first use, in whichever process that is, and is not pickled.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 
 from headrace.client import Client
 from headrace.spark.connection_options import ConnectionOptions
+from headrace.spark.notice import warn
 from headrace.spark.patience import Contact, patiently
 from headrace.spark.reading.offsets import Extent
+
+if TYPE_CHECKING:
+    from headrace.client.store_directory import StoreDirectory
 
 NAME = "headrace-spark"
 
@@ -71,21 +75,41 @@ class Server:
             self._client = None
 
 
-class Streams:
-    """Asks the server about streams, and caches responses for a moment."""
+class Files:
+    """In place of a server: its storage directory, which answers the same questions."""
 
-    def __init__(self, connection: ConnectionOptions, contact: Contact = Contact.NONE) -> None:
+    contact = Contact.MADE
+
+    def __init__(self, store: str) -> None:
+        from headrace.client.store_directory import StoreDirectory
+
+        self._directory = StoreDirectory(store, warn)
+
+    def ask(self, work: Callable[[StoreDirectory], Answer]) -> Answer:
+        return work(self._directory)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Streams:
+    """Asks the server about streams, and caches responses for a moment. With `store`, its files instead."""
+
+    def __init__(
+        self, connection: ConnectionOptions, contact: Contact = Contact.NONE, *, store: str = ""
+    ) -> None:
         self._connection = connection
-        self.server = Server(connection, contact)
+        self._store = store
+        self.server: Server | Files = Files(store) if store else Server(connection, contact)
         self._extents: dict[str, Extent] = {}
         self._asked_at = float("-inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_connection": self._connection}
+        return {"_connection": self._connection, "_store": self._store}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """In a task: whoever sent it there has asked the server before."""
-        self.__init__(state["_connection"], Contact.MADE)  # type: ignore[misc]
+        self.__init__(state["_connection"], Contact.MADE, store=state["_store"])  # type: ignore[misc]
 
     def extent(self, stream: str) -> Extent:
         """What this stream has now. Raises StreamNotFound."""

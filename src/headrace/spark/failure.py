@@ -26,6 +26,8 @@ from headrace.client.errors import (
 from headrace.client.refusals import Refused
 from headrace.errors import HeadraceError
 
+WORKER_DAEMON = "headrace.spark.worker_daemon"
+"""The program of Spark's Python processes, where it is not one of PySpark's."""
 SERVER_ERROR = 500  # and above, as in HTTP: a cluster elects a leader, or a server starts
 
 
@@ -46,13 +48,15 @@ class PassingError(DataSourceError):
 
 
 _OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
+_WAITED = "Exception thrown in awaitResult:"
+"""All that Spark says where it has waited for another part of itself; the reason is in the cause."""
 _RUNS_TWICE = "[CONCURRENT_STREAM_LOG_UPDATE]"
 _TRACEBACK = "Traceback (most recent call last):"
 _CALLING_JAVA = "An error occurred while calling "
 _RAISED = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Missing|Found): (.+)$", re.MULTILINE
 )
-_CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error|Failed): (.+)$", re.MULTILINE)
 
 
 @contextmanager
@@ -91,7 +95,8 @@ def _leave_traceback_out() -> None:
     tracebacks of a user's own functions are not touched. HEADRACE_TRACEBACK=1 keeps ours.
     """
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if program and program.name.startswith("pyspark.") and not os.environ.get("HEADRACE_TRACEBACK"):
+    names = ("pyspark.", WORKER_DAEMON)
+    if program and program.name.startswith(names) and not os.environ.get("HEADRACE_TRACEBACK"):
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
@@ -101,11 +106,18 @@ def in_one_line(error: HeadraceError) -> str:
     return f"{text}; {error.hint}" if error.hint else text
 
 
+def java_causes(error: BaseException) -> str:
+    """What Java says about the cause of an exception of PySpark, which keeps it out of its text."""
+    return str(getattr(getattr(error, "_cause", None), "_stackTrace", None) or "")
+
+
 def reason_of(error: BaseException) -> str:
     """The line of an exception from Spark that says what is wrong."""
     if isinstance(error, HeadraceError):
         return in_one_line(error)
     text = str(error)
+    if _WAITED in text and (causes := _CAUSE.findall(java_causes(error))):
+        return str(causes[-1]).strip()
     if ours := _OURS.search(text):
         return ours[1].strip()
     if _RUNS_TWICE in text:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import UsageError
 from headrace.spark.progress import Tally
+from headrace.spark.reading.early import early_option
 from headrace.spark.start import start_query
 from headrace.spark.table.batch_files import SETTINGS
 from headrace.spark.table.dead_letters import bad_rows, deletions_of
@@ -56,6 +57,8 @@ class Landing:
     """How payloads become columns. Without it, as the table has it; a new one gets payloads as they are."""
     on_bad_row: str = "dead-letter"
     """`dead-letter`, `fail` or `stream:NAME`."""
+    fail_on_data_loss: bool = True
+    """Whether to end if messages have left the stream before they landed."""
 
 
 def start_landing(
@@ -69,7 +72,7 @@ def start_landing(
 ) -> StreamingQuery:
     """Start it. With `once`, the query ends when it has landed all messages of now.
 
-    What is landed is added to `tally`, and the server is told how far it is by `reporter`.
+    What is landed is added to `tally`, and `reporter` sends the progress to the server.
     """
     tally = tally or Tally()
     files = Files(spark, landing.directory)
@@ -87,6 +90,7 @@ def start_landing(
         handler = bad_rows(spark, landing.on_bad_row, files, about, landing.settings, landing.options)
         deletions = deletions_of(spark, files, about, landing.settings) if about.key else None
         typed = TypedRows(landing.decoding, handler, computed, deletions)
+        rows = typed.decoded(rows)
         schema = typed.schema_of(rows)
     else:
         rows = rows.selectExpr("*", *(f"{how} AS {name}" for name, how in computed.items()))
@@ -175,9 +179,11 @@ def _start(spark: SparkSession, landing: Landing, about: Description, say: Calla
 def _rows(spark: SparkSession, landing: Landing, start: str) -> DataFrame:
     reader = spark.readStream.format("nats").options(**landing.options)
     rows = (
-        reader.option("stream", landing.stream)
+        reader.options(**early_option(landing.decoding))
+        .option("stream", landing.stream)
         .option("startingOffsets", start)
         .option("maxOffsetsPerTrigger", landing.rows_per_batch)
+        .option("failOnDataLoss", landing.fail_on_data_loss)
         .load()
     )
     return rows.withColumn("data", rows["data"].cast("string")) if landing.text else rows

@@ -181,7 +181,7 @@ class LandingReporter:
                 self._closing.wait(SHORTEST_PAUSE_SECONDS)
         except Exception as error:  # the edge of the thread: whatever it is, no query may fail for it
             if not self._closing.is_set():  # then Spark may be stopping
-                warn(f"the server is not told how far tables are: {error!r}")
+                warn(f"cannot report the progress of tables to the server: {error!r}")
         finally:
             if self._client is not None:
                 self._client.close()

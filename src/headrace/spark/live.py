@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from headrace.errors import UsageError
 from headrace.spark.connection import Streams
 from headrace.spark.options import Use, read_options
+from headrace.spark.payload.decoding import Decoding
+from headrace.spark.reading.early import early_option
 from headrace.spark.table.description import Description, read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import Commit, Settings, StreamPosition, TableFormat, Version
@@ -28,8 +30,6 @@ from headrace.spark.table.opening import open_table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-    from headrace.spark.payload.decoding import Decoding
 
 MOST_TRIES = 20
 GONE, PLACE = "_headrace_gone", "_headrace_place"
@@ -61,6 +61,7 @@ def live_table(
     if about.subject:
         source["subject"] = about.subject
     source["startingOffsets"] = json.dumps({name: commit.positions[name].next for name in about.streams})
+    source |= early_option(Decoding.from_json(about.decoding) if about.decoding else None)
     messages = spark.read.format("nats").options(**source).load()
     return with_tail(landed, messages, about)
 
@@ -128,7 +129,6 @@ def with_tail(landed: DataFrame, messages: DataFrame, about: Description) -> Dat
     if not about.decoding:
         return landed.unionByName(_as_in(landed.schema, messages, made))
     from headrace.spark.payload.decode import decode, good_rows
-    from headrace.spark.payload.decoding import Decoding
 
     decoding = Decoding.from_json(about.decoding)
     decoded = decode(messages, decoding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -30,6 +31,14 @@ def read_path(text: str) -> str:
     if is_contents(text):
         raise ValueError("is the path of a file; what is in it is given with `.secret` added to the name")
     return read_text(text)
+
+
+def read_directory(text: str) -> str:
+    """A directory of this machine, as workers with another current directory find it."""
+    path = read_text(text).removeprefix("file://")
+    if "://" in path:
+        raise ValueError("must be a directory that the workers can open, not a URL")
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def read_list(text: str) -> tuple[str, ...]:

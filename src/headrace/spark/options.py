@@ -81,6 +81,7 @@ OPTIONS = (
     Option("nats.connectTimeout", values.read_seconds, 5.0, Use.ALL),
     Option("nats.requestTimeout", values.read_seconds, 5.0, Use.ALL),
     Option("nats.reconnectTimeout", values.read_seconds, DEFAULT_RECONNECT_SECONDS, Use.ALL),
+    Option("store", values.read_directory, "", Use.READ),
     Option("stream", values.read_list, (), Use.ALL),
     Option("subject", values.read_list, (), Use.ALL),
     Option("startingOffsets", values.read_offsets, None, Use.READ),
@@ -97,7 +98,11 @@ OPTIONS = (
     Option("maxInFlight", values.read_count, DEFAULT_MAX_IN_FLIGHT, Use.SINK),
 )
 
-BY_NAME = {option.name.lower(): option for option in OPTIONS}
+# Not for users: `reading/early.py` says who sets it.
+JSON_SCHEMA = "headrace.jsonSchema"
+INTERNAL = (Option(JSON_SCHEMA, str, "", Use.READ),)
+
+BY_NAME = {option.name.lower(): option for option in (*OPTIONS, *INTERNAL)}
 
 # Spark passes these to every source and sink. `path` is the argument of load() and save().
 IGNORED = {"checkpointlocation", "queryname", "path"}
@@ -118,6 +123,12 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     filter_pushdown: bool
+    json_schema: str
+    """Of payloads that are decoded while they are read; empty if none are."""
+    store: str
+    """The storage directory of the server, whose files are read; empty if they are not."""
+    is_offline: bool
+    """Whether no server is asked, only the store."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         _check_streams(offsets, found[offsets], streams)
     if found["endingOffsets"] == EARLIEST:
         raise DataSourceError("`endingOffsets` is earliest: nothing would be read", hint="leave it out")
+    is_offline = _is_offline(given, found, use)
     default_start = LATEST if use is Use.STREAM else EARLIEST
     return ReadOptions(
         connection=connection_options(found),
@@ -161,7 +173,29 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         fail_on_data_loss=found["failOnDataLoss"],
         include_headers=found["includeHeaders"],
         filter_pushdown=found["filterPushdown"],
+        json_schema=found[JSON_SCHEMA],
+        store=found["store"],
+        is_offline=is_offline,
     )
+
+
+def _is_offline(given: Mapping[str, str], found: Mapping[str, Any], use: Use) -> bool:
+    """Whether the store alone is read: with `servers` they are asked, too."""
+    names = [key.lower() for key in given]
+    if not found["store"] or "servers" in names:
+        return False
+    if use is Use.STREAM:
+        raise DataSourceError(
+            "`store` without `servers` cannot be followed: only a server knows what is committed",
+            hint="give `servers`, too: they say how far a stream reaches, and the store has the messages",
+        )
+    for name in names:
+        if name.startswith("nats."):
+            raise DataSourceError(
+                f"`{BY_NAME[name].name}` is for a server, and `store` alone asks none",
+                hint="give `servers`, too, or leave it out",
+            )
+    return True
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -186,7 +220,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
-    found: dict[str, Any] = {option.name: option.default for option in OPTIONS}
+    found: dict[str, Any] = {option.name: option.default for option in BY_NAME.values()}
     for key, text in given.items():
         if key.lower() in IGNORED:
             continue

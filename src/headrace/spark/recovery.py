@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.spark.failure import PassingError
+from headrace.spark.failure import PassingError, java_causes
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -36,7 +36,7 @@ _PASSING = re.compile(
             r"FetchFailedException",
             r"Executor heartbeat timed out",
             r"RpcTimeoutException",
-            # Spark waited for a part of itself, and does not say why that failed: seen on a busy machine
+            # Spark waited for a part of itself, and does not say why that failed, not even in a cause
             r"Exception thrown in awaitResult:\s*$(?![\s\S]*Caused by: )",
             # Java: connections, also to stores
             r"java\.net\.(?:\w*Connect|Socket|SocketTimeout|UnknownHost|NoRouteToHost|PortUnreachable)Exception",
@@ -54,7 +54,7 @@ _PASSING = re.compile(
 
 def may_pass(error: BaseException) -> bool:
     """Whether the query is worth another try."""
-    text = str(error).partition(_DESCRIPTION)[0]
+    text = f"{str(error).partition(_DESCRIPTION)[0]}\n{java_causes(error)}"
     if _GONE in text:
         return False  # nothing can be started in this session any more
     if ours := _OURS.findall(text):

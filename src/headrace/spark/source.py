@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from headrace.spark.failure import DataSourceError, readable_errors
-from headrace.spark.options import Use, read_options, write_options
+from headrace.spark.options import ReadOptions, Use, read_options, write_options
 from headrace.spark.reading.rows import columns
 from headrace.spark.travel import Traveller
 
@@ -29,8 +29,7 @@ class NatsDataSource(Traveller, DataSource):
 
     def schema(self) -> str:
         with readable_errors():
-            options = read_options(self.options, Use.READ)
-            return ", ".join(columns(include_headers=options.include_headers))
+            return ", ".join(columns(read_options(self.options, Use.READ)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from headrace.spark.reading.batch_reader import BatchReader
@@ -38,7 +37,7 @@ class NatsDataSource(Traveller, DataSource):
 
         with readable_errors():
             options = read_options(self.options, Use.BATCH)
-            _check_schema(schema, options.include_headers)
+            _check_schema(schema, options)
             return PushdownReader(options) if options.filter_pushdown else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -46,7 +45,7 @@ class NatsDataSource(Traveller, DataSource):
 
         with readable_errors():
             options = read_options(self.options, Use.STREAM)
-            _check_schema(schema, options.include_headers)
+            _check_schema(schema, options)
             return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -63,9 +62,11 @@ class NatsDataSource(Traveller, DataSource):
             return StreamWriter(write_options(self.options), schema, checkpoint)
 
 
-def _check_schema(schema: StructType, include_headers: bool) -> None:
+def _check_schema(schema: StructType, options: ReadOptions) -> None:
     """A schema given by the user must be this one."""
-    expected = columns(include_headers=include_headers)
+    if options.json_schema:
+        return  # no user has given it
+    expected = columns(options)
     given = [f"{field.name} {field.dataType.simpleString()}" for field in schema.fields]
     if given != expected:
         raise DataSourceError(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LANDED = "_landed"
 DEAD = "_dead_letters"
+MOST_DIGITS = 19
+"""Of a version, which may be the number of an Iceberg snapshot: 64 bits."""
 _HISTORY = re.compile(r"\s*desc(?:ribe)?\s+history\s+`?([^\s`;]+)`?\s*;?\s*", re.IGNORECASE)
 HISTORY_COLUMNS = (
     "version BIGINT, time TIMESTAMP, operation STRING, query STRING, batch BIGINT, rows BIGINT, "
@@ -139,13 +141,14 @@ def parse_as_of(texts: Iterable[str], tables: Iterable[NamedTable]) -> dict[str,
 
 
 def _version(text: str) -> Version:
-    if text.isascii() and text.isdecimal():
+    if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS:
         return int(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"{text} is no version and no time", hint="a version is a number, a time 2026-11-16T12:00:00Z"
+            f"{text} is neither a version nor a time",
+            hint="a version is a number, a time 2026-11-16T12:00:00Z",
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

@@ -15,21 +15,27 @@ MOST_NAMES = 20
 STREAM = "_stream"
 _LITERALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINED = re.compile(r"(\w+)\s*(?:\([^()]*\)\s*)?\bas\s*\(", re.IGNORECASE)
+_NO_NAME = r"(?!(?:join|inner|left|right|full|cross|natural|semi|anti|lateral|where|from|select|union)\b)"
+_ITEM = rf"{_NO_NAME}(?:`[^`]+`|[A-Za-z_][\w.-]*)(?:\s*\([^()]*\))?(?:\s+{_NO_NAME}(?:as\s+)?\w+)?"
+_LISTS = re.compile(rf"\b(?:from|join)\s+({_ITEM}(?:\s*,\s*{_ITEM})*)", re.IGNORECASE)
 # A name with a dot is a table of a catalog, one with a parenthesis a function: Spark handles those.
-_TABLES = re.compile(
-    r"\b(?:from|join)\s+(?:`([^`]+)`|([A-Za-z_]\w*))(?![\w-]*\s*[.(])(?![\w`-])", re.IGNORECASE
-)
+_TABLES = re.compile(r"(?:^|,)\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?![\w-]*\s*[.(])(?![\w`-])")
 
 
-def streams_in(query: str, streams: Iterable[str]) -> list[str]:
-    """The streams whose names occur in a query.
+def streams_in(query: str, streams: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """The streams whose names, or those that `view_name` gives them, occur in a query.
 
     Every view costs Spark a call to a Python process, and a server may have thousands of streams. A statement
     about the catalog, such as SHOW VIEWS, gets all.
     """
     if re.match(r"\s*show\b", query, re.IGNORECASE):
         return list(streams)
-    return [stream for stream in streams if mentions(query, stream)]
+    return [stream for stream in streams if mentions(query, view_name(stream, taken))]
+
+
+def view_name(stream: str, taken: Iterable[str]) -> str:
+    """A name that is `taken` gets `_stream` behind it; Spark knows no upper and lower case."""
+    return f"{stream}{STREAM}" if stream.lower() in {name.lower() for name in taken} else stream
 
 
 def mentions(query: str, name: str) -> bool:
@@ -54,7 +60,8 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
 
 def tables_in(query: str) -> list[str]:
     """The names that a query reads from, without those of other catalogs and of functions."""
-    return [quoted or plain for quoted, plain in _TABLES.findall(_LITERALS.sub(" ", query))]
+    lists = _LISTS.findall(_LITERALS.sub(" ", query))
+    return [quoted or plain for each in lists for quoted, plain in _TABLES.findall(each)]
 
 
 def list_of(streams: Iterable[str]) -> str:
@@ -67,13 +74,8 @@ def list_of(streams: Iterable[str]) -> str:
 def make_views(
     spark: SparkSession, streams: Iterable[str], options: Mapping[str, str], taken: Iterable[str] = ()
 ) -> None:
-    """A temporary view of each stream, by its name, as it is when a query runs.
-
-    A name that is `taken` gets `_stream` behind it.
-    """
-    others = {name.lower() for name in taken}
+    """A temporary view of each stream, by its `view_name`, as it is when a query runs."""
     for stream in streams:
         reader = spark.read.format("nats").options(**options).option("stream", stream)
-        name = f"{stream}{STREAM}" if stream.lower() in others else stream
-        quoted = f"`{name.replace('`', '``')}`"
+        quoted = f"`{view_name(stream, taken).replace('`', '``')}`"
         reader.option("filterPushdown", "true").load().createOrReplaceTempView(quoted)

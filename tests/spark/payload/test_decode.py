@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from headrace.spark.payload.ddl import ddl, parse_ddl
@@ -17,11 +18,13 @@ from headrace.spark.payload.decode import (
     PROBLEM,
     dead_letters,
     decode,
+    few_dead_letters,
     good_rows,
 )
 from headrace.spark.payload.decoding import Decoding
 from headrace.spark.payload.protobuf_schema import document_of
 from headrace.spark.payload.schema import read_schema
+from headrace.spark.table.batch_files import settings_of
 from tests.spark.payload.descriptors import ORDERS_DDL, descriptor_set
 from tests.spark.payload.test_binary_rows import AVRO_ORDER, avro_bytes, full_order
 from tests.spark.payload.test_json_rows import NOON, ROW, messages
@@ -42,6 +45,18 @@ def test_a_payload_is_parsed_once(spark: SparkSession) -> None:
     for rows in (good_rows(decoded, decoding), dead_letters(decoded, decoding, 1)):
         plan = rows._jdf.queryExecution().executedPlan().toString()
         assert plan.count("from_json(") == 1
+
+
+@pytest.mark.parametrize("large", ["false", "true"])
+def test_few_dead_letters_are_like_many(spark: SparkSession, large: str) -> None:
+    """Also if they are gone when they are read again, and with strings that may be large."""
+    decoding = Decoding("json", parse_ddl("id BIGINT"))
+    with settings_of(spark, {"spark.sql.execution.arrow.useLargeVarTypes": large}):
+        for payloads in ([b"{", b'{"id": 1.5}', b'{"id": 1}'], [b'{"id": 1}']):
+            decoded = decode(messages(spark, payloads), decoding)
+            few, many = (make(decoded, decoding, 7) for make in (few_dead_letters, dead_letters))
+            assert few.schema == many.schema == DEAD_LETTER_COLUMNS
+            assert sorted(few.collect()) == sorted(many.collect())
 
 
 def test_rows_have_metadata_subject_and_payload_in_this_order(spark: SparkSession) -> None:
@@ -81,6 +96,7 @@ def test_text_must_be_utf8_and_raw_may_be_anything(spark: SparkSession) -> None:
 
 
 CSV = "i BIGINT NOT NULL, s STRING, e DECIMAL(5, 2), d DOUBLE, o BOOLEAN, y DATE, t TIMESTAMP, h SMALLINT"
+LONG_NUMBER = "9" * 5000
 CSV_ROWS: dict[bytes, tuple[object, ...] | str] = {
     b'9007199254740993,"a,""b""\nc",1.50,1e3,true,2999-12-31,2026-01-01T00:00:00+01:00,-5': (
         *(9007199254740993, 'a,"b"\nc', "1.50", "1000.0", "true", "2999-12-31", "2025-12-31 23:00:00", "-5"),
@@ -94,6 +110,7 @@ CSV_ROWS: dict[bytes, tuple[object, ...] | str] = {
     b'1,"x,,,,,,': "the record ends within quotes",
     b",,,,,,,": "i is empty, but the schema says NOT NULL",
     b"1.0,,,,,,,": "i: '1.0' does not fit BIGINT",
+    f"{LONG_NUMBER},,,,,,,".encode(): f"i: '{LONG_NUMBER[:40]}' does not fit BIGINT",
     b"1,,1.005,,,,,": "e: '1.005' does not fit DECIMAL(5, 2)",
     b'1,,"1,5",,,,,': "e: '1,5' does not fit DECIMAL(5, 2)",
     b"1,,,1e400,,,,": "d: '1e400' does not fit DOUBLE",
@@ -115,6 +132,12 @@ def test_each_csv_record_is_kept_exactly_or_refused(spark: SparkSession) -> None
         assert row["seq"] not in found
         found[row["seq"]] = tuple(row)[1:]
     assert [found[seq] for seq in range(1, len(CSV_ROWS) + 1)] == list(CSV_ROWS.values())
+
+
+def test_csv_text_that_is_not_base64_is_a_bad_row(spark: SparkSession) -> None:
+    decoding = Decoding("csv", parse_ddl("x BINARY"), metadata=("seq",)).checked()
+    decoded = decode(messages(spark, ["é".encode()]), decoding)
+    assert reasons(decoded, decoding) == {1: "x: 'é' does not fit BINARY"}
 
 
 def test_avro_rows(spark: SparkSession) -> None:

@@ -83,3 +83,12 @@ def test_the_sample_fits_what_is_proposed(values: list[dict[str, Any]]) -> None:
     schema = parse_ddl(proposal.ddl)
     assert schema == proposal.schema
     assert [json_problem(payload, schema) for payload in sample] == [None] * len(sample)
+
+
+def test_half_of_a_surrogate_pair_is_no_text_to_propose_a_column_for() -> None:
+    proposal = infer([b'{"s": "\\ud800"}', b'{"k\\ud800": 1}', b'{"s": "\\ud83d\\ude00"}'])
+    assert proposal.ddl == "s STRING NOT NULL"
+    assert list(proposal.lines())[2:] == [
+        's  STRING  in 1 of 1  "\U0001f600"',
+        "2 of 3 payloads are not JSON objects; they would be dead letters",
+    ]

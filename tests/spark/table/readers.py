@@ -48,6 +48,13 @@ class Reader:
             self._stop.set()
             thread.join()
 
+    def wait_for_reads(self, count: int) -> None:
+        """A busy machine may have written all before it has read so often."""
+        deadline = time.monotonic() + 120
+        while self.reads < count:
+            assert time.monotonic() < deadline, f"{self.reads} reads: {self.problems}"
+            time.sleep(0.05)
+
     def _run(self) -> None:
         version = -1
         while not self._stop.is_set():

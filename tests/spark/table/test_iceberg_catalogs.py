@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog, SqlCatalogBaseTable
 
 from headrace.errors import UsageError
 from headrace.spark.failure import in_one_line
 from headrace.spark.table.iceberg import catalogs
 from headrace.spark.table.iceberg.catalogs import Catalogs, identifier_of
 from headrace.spark.table.interface import TableError
+from tests.servers import reserved_port
 
 LIST_NAMESPACES = """
 import sys
@@ -30,6 +32,20 @@ def test_the_catalog_beside_a_table_is_made_when_it_is_used(tmp_path: Path) -> N
     assert own.ask(lambda catalog: catalog.list_namespaces()) == []
     assert own.exists()
     assert (tmp_path / "_headrace" / "catalog.sqlite").exists()
+
+
+def test_a_catalog_that_another_process_makes_at_the_same_time_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It creates the tables after pyiceberg has looked for them."""
+    create = SqlCatalog.create_tables
+
+    def late(catalog: SqlCatalog) -> None:
+        create(catalog)
+        SqlCatalogBaseTable.metadata.create_all(catalog.engine, checkfirst=False)
+
+    monkeypatch.setattr(SqlCatalog, "create_tables", late)
+    assert Catalogs("", str(tmp_path), {}).ask(lambda catalog: catalog.list_namespaces()) == []
 
 
 def test_a_catalog_is_named_as_pyiceberg_is_configured(tmp_path: Path) -> None:
@@ -53,10 +69,10 @@ def test_a_catalog_that_is_not_configured_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with pytest.raises(TableError) as raised:
-        Catalogs(address, str(tmp_path), {}).ask(lambda catalog: catalog.list_namespaces())
+    with reserved_port() as unused:
+        address = f"http://127.0.0.1:{unused}"
+        with pytest.raises(TableError) as raised:
+            Catalogs(address, str(tmp_path), {}).ask(lambda catalog: catalog.list_namespaces())
     assert raised.value.message == f"the catalog {address} does not answer: Connection refused"
     assert "\n" not in in_one_line(raised.value)
 

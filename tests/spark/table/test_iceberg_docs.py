@@ -10,14 +10,15 @@ import pytest
 
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.interface import Settings
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 from tests.spark.table import formats
 
 TEXT = (Path(__file__).parents[3] / "docs" / "iceberg.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)
+@ONE_SERVER
 def test_a_landed_table_is_read_as_it_is_shown(on: Nats, capsys: pytest.CaptureFixture[str]) -> None:
     assert formats.STREAM  # it tells polars not to warn
     stream = on.broker.make_stream()

@@ -18,11 +18,11 @@ from headrace.spark.table.description import read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import Settings, TableError
 from headrace.spark.table.opening import open_table
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 from tests.spark.table.formats import read_elsewhere
 from tests.spark.table.test_landing import forget
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(400), ONE_SERVER]
 
 Land = Callable[..., Any]
 

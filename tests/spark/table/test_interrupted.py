@@ -16,9 +16,9 @@ from headrace.spark.table.bad_rows import ToTable
 from headrace.spark.table.interface import Settings
 from headrace.spark.table.opening import open_table
 from headrace.spark.table.writer import TableWriter
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(300), ONE_SERVER]
 
 STEPS = {
     "nothing is written": ("write", False),
@@ -51,7 +51,7 @@ def seqs(on: Nats, where: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "form", ["delta", *(pytest.param(form, marks=pytest.mark.long) for form in ("iceberg", "parquet"))]
+    "form", ["delta", *(pytest.param(form, marks=pytest.mark.slow) for form in ("iceberg", "parquet"))]
 )
 def test_a_query_that_fails_at_any_step_lands_every_message_once(
     on: Nats, form: str, monkeypatch: pytest.MonkeyPatch

@@ -11,15 +11,15 @@ import pytest
 
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.payload.schema import read_schema
+from headrace.spark.table.dead_letter_retry import Retried, Retry
 from headrace.spark.table.interface import Settings
 from headrace.spark.table.opening import open_table
-from headrace.spark.table.retry import Retried, Retry
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
 pytestmark = [
     pytest.mark.timeout(300),
-    pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True),
-    pytest.mark.parametrize("form", ["delta", "iceberg"]),
+    ONE_SERVER,
+    pytest.mark.parametrize("form", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)]),
 ]
 
 NARROW, WIDE = "id TINYINT", "id BIGINT"
@@ -66,7 +66,7 @@ def deletions(on: Nats) -> int:
     return len(list((on.directory / "table" / "_headrace" / "deletions").glob("*.parquet")))
 
 
-@pytest.mark.parametrize("rows_per_batch", [4, 100])
+@pytest.mark.parametrize("rows_per_batch", [pytest.param(4, marks=pytest.mark.slow), 100])
 def test_a_dead_letter_brings_back_nothing_that_was_deleted_or_replaced_since(
     on: Nats, land: Land, rows_per_batch: int
 ) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import assert_one_error_line, run
-from tests.spark.conftest import Broker, server_kinds
+from tests.spark.conftest import ONE_SERVER, Broker
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(180), ONE_SERVER]
 
 COLUMNS = ["--schema", "id BIGINT"]
 
@@ -19,6 +19,7 @@ COLUMNS = ["--schema", "id BIGINT"]
     [
         (["--schema", "id BIGNT"], ["BIGNT is not a type", "did you mean BIGINT?"]),
         (["--schema", "nowhere.avsc"], ["there is no file nowhere.avsc"]),
+        (["--schema", " "], ["--schema is empty", "leave it out"]),
         (["--payload", "avro"], ["avro payloads need a schema", "--schema"]),
         ([*COLUMNS, "--key", "name"], ["the key name is not a column", "id"]),
         ([*COLUMNS, "--columns", "seq,size"], ["a message has no column size"]),

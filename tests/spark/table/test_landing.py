@@ -11,6 +11,7 @@ from typing import Any
 import polars
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import StreamingQueryException
 
 from headrace.errors import UsageError
 from headrace.spark.failure import reason_of
@@ -18,9 +19,9 @@ from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.convert import convert_to_delta
 from headrace.spark.table.interface import Settings, StreamPosition
 from headrace.spark.table.opening import open_table
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(180), ONE_SERVER]
 
 Land = Callable[..., Path]
 
@@ -156,3 +157,22 @@ def test_a_plain_parquet_table_is_continued_and_converted(on: Nats, land: Land) 
     assert latest.positions[stream] == StreamPosition(7, latest.positions[stream].created)
     with pytest.raises(UsageError, match="only plain Parquet can be converted"):
         convert_to_delta(on.spark, str(directory), {})
+
+
+def test_a_table_can_continue_although_messages_are_lost(on: Nats, land: Land) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", list("abc"))
+    land(stream)
+    on.broker.publish(f"{stream}.a", list("defgh"))
+    on.broker.purge(stream, seq=7)
+    with pytest.raises(StreamingQueryException) as raised:
+        land(stream)
+    assert "--on-data-loss continue" in reason_of(raised.value)
+    assert letters(on, land(stream, fail_on_data_loss=False)) == "abcgh"
+
+
+def test_nothing_is_left_behind_where_no_table_could_be_made(on: Nats, land: Land) -> None:
+    stream = on.broker.make_stream()
+    with pytest.raises(UsageError, match="cannot be partitioned by nowhere"):
+        land(stream, partition_by="nowhere")
+    assert not (on.directory / "table").exists()

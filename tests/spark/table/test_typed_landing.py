@@ -15,15 +15,17 @@ from headrace.spark.failure import reason_of
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.payload.schema import read_schema
 from headrace.spark.progress import Tally
-from headrace.spark.table import retry as retry_module
+from headrace.spark.table import dead_letter_retry as retry_module
+from headrace.spark.table import typed_rows
+from headrace.spark.table.dead_letter_retry import Retried, Retry
 from headrace.spark.table.interface import Settings
 from headrace.spark.table.opening import open_table
-from headrace.spark.table.retry import Retried, Retry
-from tests.spark.conftest import Nats, server_kinds
+from tests.spark.conftest import ONE_SERVER, Nats
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("broker", server_kinds()[-1:], indirect=True)]
+pytestmark = [pytest.mark.timeout(300), ONE_SERVER]
 
 FORMATS = ["delta", "iceberg", "parquet"]
+OTHERS = [pytest.param(form, marks=pytest.mark.slow) for form in FORMATS[1:]]
 DDL = "id BIGINT, amount DOUBLE"
 Land = Callable[..., Tally]
 
@@ -61,7 +63,7 @@ def rows(on: Nats, *columns: str, where: str = "table") -> list[tuple[Any, ...]]
 LETTERS = "table/_headrace/dead-letters"
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["delta", *OTHERS])
 def test_bad_rows_become_dead_letters_and_land_when_the_schema_is_corrected(
     on: Nats, land: Land, form: str
 ) -> None:
@@ -88,12 +90,29 @@ def test_bad_rows_become_dead_letters_and_land_when_the_schema_is_corrected(
     assert Retry(on.spark, directory, Settings()).run() == Retried(0, 2)
 
 
+def test_few_dead_letters_and_many_are_the_same(on: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are explained by the driver, many by Spark's Python processes."""
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.b", ["{", "", order(2, "much"), "\xff"], headers={"Kind": "bad"})
+    on.broker.publish(f"{stream}.a", [order(1), "[]"])
+    found = []
+    for few in (typed_rows.FEW_LETTERS, 4):
+        monkeypatch.setattr(typed_rows, "FEW_LETTERS", few)
+        table = on.directory / f"table-{few}"
+        landing = Landing(stream, str(table), {"servers": on.broker.url}, decoding=read_schema(DDL))
+        start_landing(on.spark, landing, once=True).awaitTermination()
+        letters = open_table(on.spark, f"{table}/_headrace/dead-letters", Settings()).read(on.spark)
+        found.append((letters.schema, letters.orderBy("seq").toArrow().to_pylist()))
+    assert len(found[0][1]) == 5
+    assert len(found[0][1][0]["headers"]) == 1
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("form", "step"),
     [
         ("delta", "rows"),
-        ("iceberg", "rows"),
-        ("parquet", "rows"),
+        *(pytest.param(form, "rows", marks=pytest.mark.slow) for form in FORMATS[1:]),
         *(
             pytest.param(form, step, marks=pytest.mark.long)
             for form in FORMATS

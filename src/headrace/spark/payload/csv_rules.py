@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import csv
 import math
 import re
 
 from pyspark.sql.types import (
-    BinaryType,
     BooleanType,
     DataType,
     DecimalType,
@@ -22,6 +19,9 @@ from pyspark.sql.types import (
 from headrace.spark.payload import text_rules
 from headrace.spark.payload.ddl import type_text
 from headrace.spark.payload.json_rules import INTEGER_BITS, LARGEST_FLOAT, text_fits
+
+MOST_DIGITS = 4000
+"""Python refuses to convert longer texts to integers; zeros in front are digits, too."""
 
 
 def csv_problem(data: bytes, schema: StructType) -> str | None:
@@ -64,14 +64,9 @@ def _fits(text: str, kind: DataType) -> bool:
             return False
         number = abs(float(text))
         return number < LARGEST_FLOAT if isinstance(kind, FloatType) else not math.isinf(number)
-    if isinstance(kind, BinaryType):
-        try:
-            base64.b64decode(text, validate=True)
-        except binascii.Error:
-            return False
-        return True
     bits = INTEGER_BITS.get(type(kind))
     if bits:
         limit = 2 ** (bits - 1)
-        return re.match(text_rules.INTEGER, text) is not None and -limit <= int(text) < limit
+        is_integer = len(text) <= MOST_DIGITS and re.match(text_rules.INTEGER, text) is not None
+        return is_integer and -limit <= int(text) < limit
     return text_fits(text, kind)

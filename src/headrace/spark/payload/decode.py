@@ -2,7 +2,8 @@
 
     decoded = decode(rows, decoding)           the columns of the messages, FIELDS, DELETED, PROBLEM
     good_rows(decoded, decoding)               metadata and typed columns
-    dead_letters(decoded, decoding, batch)     the other messages, each with a reason
+    misfits(decoded)                           the other messages
+    dead_letters(decoded, decoding, batch)     the same, each with a reason
 
 A message is parsed once, although its row and the decision both depend on it: Spark (since 4.2) pushes no
 filter below a column that is dear to compute. A test looks at the plan.
@@ -28,7 +29,7 @@ from pyspark.sql.types import (
 from headrace.errors import UsageError
 from headrace.spark.payload.csv_columns import check_csv_schema, csv_misfit, csv_values, parsed_csv
 from headrace.spark.payload.ddl import type_text
-from headrace.spark.payload.decoding import METADATA, Decoding
+from headrace.spark.payload.decoding import DECODED, METADATA, Decoding
 from headrace.spark.payload.json_columns import json_misfit, json_values, parsed_json
 from headrace.spark.payload.python_columns import with_decoded
 from headrace.spark.payload.subject import extracted
@@ -69,12 +70,11 @@ def decode(rows: DataFrame, decoding: Decoding) -> DataFrame:
     In three steps, each of which Spark computes once: parse, convert, decide.
     """
     check_schema(decoding)
-    messages = [F.col(name) for name in rows.columns]
+    messages = [F.col(name) for name in rows.columns if name != DECODED]
     rows = rows.withColumn(DELETED, is_deleted(rows, decoding))
     schema, data, parsed = decoding.schema, F.col("data"), F.col(_PARSED)
     if decoding.payload == "json":
-        rows = rows.withColumn(_PARSED, parsed_json(data, schema))
-        values, misfit = json_values(parsed, schema), json_misfit(parsed, F.col(FIELDS), data, schema)
+        rows, values, misfit = _parse_json(rows, schema)
     elif decoding.payload == "csv":
         rows = rows.withColumn(_PARSED, parsed_csv(data, schema))
         values, misfit = csv_values(parsed, schema), csv_misfit(parsed, F.col(FIELDS), data, schema)
@@ -96,6 +96,20 @@ def decode(rows: DataFrame, decoding: Decoding) -> DataFrame:
     )
 
 
+def _parse_json(rows: DataFrame, schema: StructType) -> tuple[DataFrame, dict[str, Column], Column]:
+    """With _PARSED, the columns, and whether a payload does not fit.
+
+    What was decoded when it was read is not parsed again: `from_json` of null does nothing.
+    """
+    data, parsed, early = F.col("data"), F.col(_PARSED), F.col(DECODED)
+    values, misfit = json_values(parsed, schema), json_misfit(parsed, F.col(FIELDS), data, schema)
+    if DECODED not in rows.columns:
+        return rows.withColumn(_PARSED, parsed_json(data, schema)), values, misfit
+    rows = rows.withColumn(_PARSED, parsed_json(F.when(early.isNull(), data), schema))
+    values = {name: F.when(early.isNull(), value).otherwise(early[name]) for name, value in values.items()}
+    return rows, values, early.isNull() & misfit
+
+
 def good_rows(decoded: DataFrame, decoding: Decoding, also: Mapping[str, Column] | None = None) -> DataFrame:
     """The rows of a table: `decoding.columns`, then `also`, made of the columns of the messages.
 
@@ -107,10 +121,8 @@ def good_rows(decoded: DataFrame, decoding: Decoding, also: Mapping[str, Column]
     return rows.select(*chosen, *(column.alias(name) for name, column in (also or {}).items()))
 
 
-def dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
-    """The messages that do not fit, as they were, with `DEAD_LETTER_COLUMNS`."""
-    from headrace.spark.payload.explanation import explained
-
+def misfits(decoded: DataFrame) -> DataFrame:
+    """The messages that do not fit, as they were, with PROBLEM as the reason."""
     headers = (
         F.col("headers") if "headers" in decoded.columns else F.lit(None).cast(METADATA["headers"].dataType)
     )
@@ -118,7 +130,21 @@ def dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFram
     bad = decoded.where(F.col(PROBLEM).isNotNull()).select(
         *names, headers.alias("headers"), "data", F.col(PROBLEM).alias("reason")
     )
-    return explained(bad.select(*METADATA, "data", "reason"), decoding, batch)
+    return bad.select(*METADATA, "data", "reason")
+
+
+def dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
+    """The messages that do not fit, with `DEAD_LETTER_COLUMNS`."""
+    from headrace.spark.payload.explanation import explained
+
+    return explained(misfits(decoded), decoding, batch)
+
+
+def few_dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
+    """The same, by way of this process: no Python process has to be started to explain them."""
+    from headrace.spark.payload.explanation import explained_here
+
+    return explained_here(misfits(decoded), decoding, batch)
 
 
 def is_deleted(rows: DataFrame, decoding: Decoding) -> Column:

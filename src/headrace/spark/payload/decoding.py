@@ -23,6 +23,9 @@ from headrace.spark.payload.subject import subject_columns
 
 SAME_CASE = "upper and lower case are the same here"
 
+DECODED = "_headrace_decoded"
+"""The column of messages whose payloads were decoded where they were read; see `reading/early.py`."""
+
 PAYLOADS = ("json", "avro", "protobuf", "csv", "text", "raw")
 
 METADATA: dict[str, StructField] = {

@@ -23,6 +23,19 @@ def explained(bad: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
     return bad.mapInArrow(_explainer(decoding, batch), DEAD_LETTER_COLUMNS)
 
 
+def explained_here(bad: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
+    """The same, in this process, which gets all of them."""
+    import pyarrow
+
+    from headrace.spark.payload.decode import DEAD_LETTER_COLUMNS
+
+    batches = list(_explainer(decoding, batch)(iter(bad.toArrow().to_batches())))
+    if not batches:  # the stream has replaced them since they were counted
+        return bad.sparkSession.createDataFrame([], DEAD_LETTER_COLUMNS)
+    letters = pyarrow.Table.from_batches(batches)
+    return bad.sparkSession.createDataFrame(letters, DEAD_LETTER_COLUMNS).coalesce(1)
+
+
 def reason_of(problem: str, data: bytes | None, subject: str, decoding: Decoding) -> str:
     """One line."""
     from headrace.spark.payload.decode import EXPLAIN, OTHER_SUBJECT
@@ -55,9 +68,10 @@ def _explainer(
                 rows.column("subject").to_pylist(),
                 strict=True,
             )
-            reasons = pyarrow.array([reason_of(*each, decoding) for each in values], pyarrow.string())
-            number = pyarrow.array([batch] * rows.num_rows, pyarrow.int64())
             place = rows.schema.get_field_index("reason")
+            kind = rows.schema.field(place).type  # a large string, if Spark is set to that
+            reasons = pyarrow.array([reason_of(*each, decoding) for each in values], kind)
+            number = pyarrow.array([batch] * rows.num_rows, pyarrow.int64())
             yield rows.set_column(place, "reason", reasons).append_column("batch", number)
 
     return explain

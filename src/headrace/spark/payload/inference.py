@@ -134,7 +134,9 @@ def infer(payloads: Iterable[bytes]) -> Proposal:
 def _object(payload: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(payload.decode(), parse_constant=_refuse)
-    except (ValueError, RecursionError):  # not UTF-8, not JSON, nested too deeply: not for a typed column
+        if b"\\u" in payload:
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # not UTF-8, not even with escapes, not JSON, nested too deeply
         return None
     return value if isinstance(value, dict) else None
 

@@ -67,6 +67,9 @@ _RANGES: dict[type[DataType], tuple[int, int]] = {
 # Numbers that a double might not hold. Jackson takes fractions through one where we ask for text.
 _LONG_NUMBER = r"[0-9][0-9.]{16}|[0-9][eE]"
 _FRACTION = r"^-?[0-9]+\.[0-9]"
+# What is in quotes; possessive, because Java's stack would end at a long one otherwise.
+_STRINGS = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONE_SURROGATE = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -97,11 +100,17 @@ def json_misfit(parsed: Column, values: Column, data: Column, schema: StructType
     for field in schema.fields:
         misfit = misfit | _top_misfit(record[field.name], values[field.name], field)
     misfit = misfit | ~F.is_valid_utf8(text) | _has_lone_surrogates(text)
-    return misfit | (_any_text(record, schema, text) & text.rlike(_LONG_NUMBER))
+    return misfit | (_any_text(record, schema, text) & _has_long_number(text))
 
 
 def _record(parsed: Column) -> Column:
     return F.get(parsed[_FRAME], F.lit(0))
+
+
+def _has_long_number(text: Column) -> Column:
+    """The first look finds those in strings, too, such as identifiers in hexadecimal; few need the second."""
+    outside = F.regexp_replace(text, F.lit(_STRINGS), F.lit('""'))
+    return text.rlike(_LONG_NUMBER) & outside.rlike(_LONG_NUMBER)
 
 
 def _has_lone_surrogates(text: Column) -> Column:
@@ -145,7 +154,8 @@ def _value(column: Column, kind: DataType) -> Column:
         return F.when(column.isNotNull(), F.struct(*values))
     if isinstance(kind, DecimalType):
         digits = _digits(column)
-        return F.when(digits.rlike(text_rules.decimal(kind)), digits.try_cast(kind))
+        fits = digits.rlike(text_rules.decimal(kind)) & _is_exact(column)
+        return F.when(fits, digits.try_cast(kind))
     if isinstance(kind, ByteType | ShortType):
         return column.try_cast(kind)
     return text_rules.value(column, kind)
@@ -154,6 +164,11 @@ def _value(column: Column, kind: DataType) -> Column:
 def _digits(variant: Column) -> Column:
     """A number as it was written, or a text; null for JSON's null."""
     return F.try_variant_get(variant, "$", "string")
+
+
+def _is_exact(variant: Column) -> Column:
+    """A number with an exponent, or of more than 38 digits, was rounded to a DOUBLE."""
+    return F.schema_of_variant(variant) != "DOUBLE"
 
 
 # -- What does not fit --
@@ -268,5 +283,12 @@ def _was_no_text(column: Column, text: Column) -> Column:
     """Cheap comparisons come first: almost every text starts with something else."""
     container = column.startswith("{") | column.startswith("[") | column.startswith('"')
     starts_as_number = (column >= "-") & (column < ":")
-    quoted = text.contains(F.concat(F.lit('"'), column, F.lit('"')))
-    return container | (starts_as_number & column.rlike(_FRACTION) & ~quoted)
+    return (container | (starts_as_number & column.rlike(_FRACTION))) & ~_is_quoted(column, text)
+
+
+def _is_quoted(column: Column, text: Column) -> Column:
+    """Whether a payload has this as a string, with the usual escapes."""
+    written = column
+    for character, escape in _ESCAPES.items():
+        written = F.replace(written, F.lit(character), F.lit(escape))
+    return text.contains(F.concat(F.lit('"'), written, F.lit('"')))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime
 import json
+import math
 import re
-from decimal import Decimal
+from collections import Counter
 from typing import Any
 
 from pyspark.sql.types import (
@@ -34,9 +34,8 @@ from headrace.spark.payload import text_rules
 from headrace.spark.payload.ddl import type_text
 
 INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-LARGEST_FLOAT = Decimal("3.4028235677973366e38")
+LARGEST_FLOAT = float(2**128 - 2**103)
 """From here on a number rounds to infinity: half a step beyond the largest FLOAT."""
-LARGEST_DOUBLE = Decimal(2**1024 - 2**970)
 SHOWN_CHARACTERS = 40
 
 
@@ -89,9 +88,8 @@ def _problem(value: Any, kind: DataType, path: str) -> str | None:
     if isinstance(kind, MapType):
         if not isinstance(value, _Pairs):
             return _mismatch(value, kind, path)
-        keys = [key for key, _ in value]
-        for key in keys:
-            if keys.count(key) > 1:
+        for key, times in Counter(key for key, _ in value).items():
+            if times > 1:
                 return f"{path}: the map has the key {key!r} twice"
         return _first(_problem(item, kind.valueType, f"{path}[{key!r}]") for key, item in value)
     return None if _fits(value, kind) else _mismatch(value, kind, path)
@@ -127,8 +125,9 @@ def _fits(value: Any, kind: DataType) -> bool:
     if bits:
         return isinstance(value, int) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
     if isinstance(kind, FloatType | DoubleType):
-        limit = LARGEST_FLOAT if isinstance(kind, FloatType) else LARGEST_DOUBLE
-        return isinstance(value, int | Fraction) and abs(Decimal(value)) < limit
+        # As text: a float of an integer, or a Decimal of any exponent, raises where this is infinite.
+        limit = LARGEST_FLOAT if isinstance(kind, FloatType) else math.inf
+        return isinstance(value, int | Fraction) and abs(float(str(value))) < limit
     if isinstance(kind, DecimalType):
         return isinstance(value, int | str) and re.match(text_rules.decimal(kind), str(value)) is not None
     return isinstance(value, str) and not isinstance(value, Fraction) and text_fits(value, kind)
@@ -139,7 +138,7 @@ def text_fits(text: str, kind: DataType) -> bool:
     if isinstance(kind, BinaryType):
         try:
             base64.b64decode(text, validate=True)
-        except binascii.Error:
+        except ValueError:  # also of text that is not ASCII
             return False
         return True
     patterns: dict[type[DataType], str] = {

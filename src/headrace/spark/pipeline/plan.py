@@ -49,7 +49,7 @@ def build_views(spark: SparkSession, pipeline: Pipeline, options: Mapping[str, s
     views: Views = {}
     for source in pipeline.sources:
         with _placing_errors(source.node):
-            views[source.name] = _view(source.name, _read(spark, source, options), source.watermark)
+            views[source.name] = _view(source.name, read_source(spark, source, options), source.watermark)
     for step in pipeline.steps:
         with _placing_errors(step.node):
             if step.sql:
@@ -78,7 +78,8 @@ def _view(name: str, rows: DataFrame, watermark: Watermark | None) -> DataFrame:
     return rows
 
 
-def _read(spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> DataFrame:
+def read_source(spark: SparkSession, source: SourceSpec, options: Mapping[str, str]) -> DataFrame:
+    """Its messages, as a table that grows."""
     return spark.readStream.format("nats").options(**options).options(**source.options).load()
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import reason_of
-from headrace.spark.pipeline.plan import Views
+from headrace.spark.pipeline.plan import Views, read_source
 from headrace.spark.pipeline.specification import ONCE, Pipeline, SinkSpec
 from headrace.spark.pipeline.tables import TableSink
 from headrace.spark.progress import Tally
+from headrace.spark.reading.early import early_option
 from headrace.spark.start import start_query
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from headrace.spark.landing_report import LandingReporter
 
+_PLACE = "_headrace_place"
+
 Show = Callable[[str, "DataFrame"], None]
 """Prints the rows of a batch of a sink."""
 
@@ -26,7 +29,7 @@ Show = Callable[[str, "DataFrame"], None]
 class Queries:
     """The queries of a pipeline, to be started. With `once`, they process what is there now.
 
-    The server is told how far tables are by `reporter`.
+    `reporter` sends the progress of tables to the server.
     """
 
     def __init__(
@@ -78,19 +81,43 @@ class Queries:
         return query
 
     def _writer(self, sink: SinkSpec) -> DataStreamWriter:
-        writer = self._views[sink.view].writeStream.queryName(sink.name).outputMode(sink.mode)
+        rows, batches = self.rows_of(sink), None
         checkpoint = f"{self._pipeline.checkpoint}/{sink.name}"
-        writer = writer.option("checkpointLocation", checkpoint)
         if sink.table:
             table = TableSink(self._spark, self._pipeline, sink, self._options)
-            tally = self.tallies[sink.name]
-            batches = table.writer(self._views[sink.view], checkpoint, tally, self._reporter)
+            rows, batches = table.query(rows, checkpoint, self.tallies[sink.name], self._reporter)
+        writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode)
+        writer = writer.option("checkpointLocation", checkpoint)
+        if batches:
             return writer.foreachBatch(batches.write_batch)
         if sink.console:
-            return writer.foreachBatch(lambda batch, number: self._show(sink.name, batch))
+            whole = self._pipeline.source_of(sink) is None
+            return writer.foreachBatch(
+                lambda batch, number: self._show(sink.name, _whole(batch) if whole else batch)
+            )
         given = {"subject": sink.subject, "stream": sink.stream}
         writer = writer.format("nats").options(**self._options)
         return writer.options(**{name: value for name, value in given.items() if value})
+
+    def rows_of(self, sink: SinkSpec) -> DataFrame:
+        """Its view; of a source whose payloads can be decoded while they are read, one that does that."""
+        source = self._pipeline.source_of(sink)
+        early = early_option(sink.decoding)
+        if source is None or not early:
+            return self._views[sink.view]
+        return read_source(self._spark, source, {**self._options, **early})
+
+
+def _whole(batch: DataFrame) -> DataFrame:
+    """Rows that Spark computes to the last one, even if only the first are asked for.
+
+    It writes the state of windows and counts meanwhile. The next batch would not find what is missing. They
+    keep their order, which a query may have chosen.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    numbered = batch.withColumn(_PLACE, F.monotonically_increasing_id())
+    return numbered.repartition(1).sortWithinPartitions(_PLACE).drop(_PLACE)
 
 
 def _trigger(trigger: str) -> dict[str, Any]:

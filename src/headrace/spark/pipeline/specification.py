@@ -116,3 +116,7 @@ class Pipeline:
     sources: tuple[SourceSpec, ...]
     steps: tuple[StepSpec, ...]
     sinks: tuple[SinkSpec, ...]
+
+    def source_of(self, sink: SinkSpec) -> SourceSpec | None:
+        """The source whose messages the sink gets; None: it gets the result of a query."""
+        return next((source for source in self.sources if source.name == sink.view), None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TableSink:
-    """One of them. The table is made or, if it exists, checked when `writer` is called."""
+    """One of them. The table is made or, if it exists, checked when `query` is called."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, sink: SinkSpec, options: Mapping[str, str]
@@ -33,15 +33,17 @@ class TableSink:
         self._sink = sink
         self._options = options
         self._settings = sink.settings
-        self._source = next((source for source in pipeline.sources if source.name == sink.view), None)
+        self._source = pipeline.source_of(sink)
         """A table of a source holds messages; any other view is the result of a query."""
 
-    def writer(
+    def query(
         self, rows: DataFrame, checkpoint: str, tally: Tally, reporter: LandingReporter | None = None
-    ) -> TableWriter:
+    ) -> tuple[DataFrame, TableWriter]:
+        """What the query reads, and what writes its batches."""
         sink = self._sink
         about = self._description()
         typed = self._typed_rows(about)
+        rows = typed.decoded(rows) if typed else rows
         schema = typed.schema_of(rows) if typed else rows.schema
         for name in (*sink.key, "seq") if sink.key else ():
             if name not in schema.names:
@@ -60,11 +62,12 @@ class TableSink:
                 progress=progress,
             )
         )
-        return TableWriter(
+        return rows, TableWriter(
             table,
             progress,
             typed=typed,
             key=() if typed else sink.key,
+            may_have_state=self._source is None,
             compact_after=sink.compact_after,
             tally=tally,
             report=report,

@@ -29,7 +29,7 @@ class BatchReader(Traveller, DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.streams = Streams(options.connection)
+        self.streams = Streams(options.connection, store=options.store if options.is_offline else "")
 
     def partitions(self) -> Sequence[InputPartition]:
         with readable_errors():
@@ -43,13 +43,7 @@ class BatchReader(Traveller, DataSourceReader):
             return  # this is how Spark represents "no partitions": the streams are empty
         with readable_errors():
             try:
-                yield from read_rows(
-                    self.streams,
-                    partition,
-                    subjects=self.subjects(),
-                    include_headers=self.options.include_headers,
-                    fail_on_data_loss=self.options.fail_on_data_loss,
-                )
+                yield from read_rows(self.streams, partition, self.options, self.subjects())
             finally:
                 self.streams.close()
 

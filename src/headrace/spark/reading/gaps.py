@@ -1,9 +1,9 @@
 """Counts what was removed from the middle of a stream before a query could read it.
 
 Deletes, purges by subject and message TTLs leave sequences without a message. Nothing in a stream says
-whether that was meant to happen, or happened to messages that the query should have seen. So it is no error,
-but counted when a batch is planned, in its offset, which Spark shows in the progress of the query. A stream
-with a limit per subject consists of gaps by design, and they are not counted.
+whether that was meant to happen, or happened to messages that the query should have seen. So it is not an
+error, but counted when a batch is planned, in its offset, which Spark shows in the progress of the query. A
+stream with a limit per subject consists of gaps by design, and they are not counted.
 
 The server lists deleted sequences on request. The list comes with the state that it belongs to, which a
 consumer's count of pending messages does not: messages that arrive in between would hide as many gaps.

@@ -122,7 +122,7 @@ def from_json(value: Mapping[str, Any]) -> Offset:
 def version_of(value: Mapping[str, Any]) -> int | None:
     """The version of an offset's format; None if it is not one of this source.
 
-    In version 1 the keys were streams, one of which may be called `version`: its value is no number.
+    In version 1 the keys were streams, one of which may be called `version`: its value is not a number.
     """
     version = value.get("version")
     if isinstance(version, int) and "streams" in value:
@@ -189,8 +189,8 @@ def is_another(created: int, created_later: int) -> bool:
 
 
 LOSS_HINT = (
-    "set failOnDataLoss to false to continue with the messages that are left, "
-    "or use a new checkpoint directory"
+    "set failOnDataLoss (in a pipeline fail_on_data_loss) to false to continue with the messages that are "
+    "left (`headrace land`: --on-data-loss continue), or use a new checkpoint directory (another --to)"
 )
 
 

@@ -52,7 +52,7 @@ class StreamPartition(InputPartition):
 
 
 def count_parts(rows: Mapping[str, int], at_least: int | None) -> dict[str, int]:
-    """How many partitions each stream gets, of which so many sequences are to be read.
+    """How many partitions each stream gets, by the number of sequences to read.
 
     Each gets one for every task that can run at once, if that leaves each of them enough to do. If those are
     fewer than `at_least`, the largest partitions are split until there are enough.

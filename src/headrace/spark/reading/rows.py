@@ -1,4 +1,4 @@
-"""Reads one partition: the columns that the client fills from the wire.
+"""Reads one partition: the columns that the client fills from the wire, or from the files of a store.
 
 A reader that returns too few rows has silently lost data, so anything but a complete range raises. Gaps are
 the exception, because deleted messages leave them. One kind of gap is data loss: messages that the stream's
@@ -8,11 +8,12 @@ limits, or a purge, removed between planning and reading. The client distinguish
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.client import MessagesMissing
 from headrace.spark.connection import Streams
 from headrace.spark.failure import DataLossError
+from headrace.spark.options import ReadOptions
 from headrace.spark.reading.offsets import LOSS_HINT
 from headrace.spark.reading.partitions import StreamPartition
 
@@ -32,33 +33,50 @@ TYPES = {
 BATCH_ROWS = 32_768
 
 
-def columns(*, include_headers: bool) -> list[str]:
+def columns(options: ReadOptions) -> list[str]:
     """Each with its type, as in a schema."""
-    return [f"{name} {kind}" for name, kind in TYPES.items() if include_headers or name != "headers"]
+    found = [f"{name} {kind}" for name, kind in TYPES.items() if options.include_headers or name != "headers"]
+    if options.json_schema:
+        from headrace.spark.reading.early import early_column
+
+        found.append(early_column(options.json_schema))
+    return found
 
 
 def read_rows(
     streams: Streams,
     partition: StreamPartition,
-    *,
+    options: ReadOptions,
     subjects: tuple[str, ...],
-    include_headers: bool,
-    fail_on_data_loss: bool,
 ) -> Iterator[pyarrow.RecordBatch]:
     """The rows of a partition, in order. Raises what the client raises, and DataLossError."""
-    try:
-        batches = streams.server.ask(
-            lambda client: client.fetch_range(
-                partition.stream,
-                partition.first,
-                partition.last,
-                subjects=subjects,
-                batch_rows=BATCH_ROWS,
-                headers=include_headers,
-                fail_on_loss=fail_on_data_loss,
-            )
+    early = None
+    if options.json_schema:
+        from headrace.spark.reading.early import EarlyColumns
+
+        early = EarlyColumns(options.json_schema)
+    how: dict[str, Any] = {
+        "subjects": subjects,
+        "batch_rows": BATCH_ROWS,
+        "headers": options.include_headers,
+        "fail_on_loss": options.fail_on_data_loss,
+    }
+
+    def ask(first: int) -> Iterator[pyarrow.RecordBatch]:
+        return streams.server.ask(
+            lambda source: source.fetch_range(partition.stream, first, partition.last, **how)
         )
+
+    try:
+        if options.store and not options.is_offline:
+            from headrace.spark.reading.stored import read_store
+
+            batches = read_store(streams, partition, options.store, how, ask)
+        else:
+            batches = ask(partition.first)
         for batch in batches:
-            yield batch if include_headers else batch.drop_columns(["headers"])
+            if not options.include_headers:
+                batch = batch.drop_columns(["headers"])
+            yield early.added_to(batch) if early else batch
     except MessagesMissing as error:
         raise DataLossError(f"messages were removed before they were read: {error}", hint=LOSS_HINT) from None

@@ -140,13 +140,7 @@ class StreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAvailableNo
         streams = Streams(partition.connection or self.options.connection, Contact.MADE)
         with readable_errors():
             try:
-                yield from read_rows(
-                    streams,
-                    partition,
-                    subjects=self.options.subjects,
-                    include_headers=self.options.include_headers,
-                    fail_on_data_loss=self.options.fail_on_data_loss,
-                )
+                yield from read_rows(streams, partition, self.options, self.options.subjects)
             finally:
                 streams.close()
 

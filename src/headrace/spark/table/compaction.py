@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import reason_of
+from headrace.spark.table.batch_files import SETTINGS, settings_of
 from headrace.spark.table.files import File, Files
 from headrace.spark.table.interface import Compacted, TableError
 from headrace.spark.table.layout import JOURNAL, STAGING, Content, content_of, file_name
@@ -134,7 +135,8 @@ class Compaction:
             names = set(rows.columns)
             rows = rows.to(type(schema)([field for field in nullable(schema) if field.name in names]))
         writer = _in_order(rows.coalesce(1)).write.mode("overwrite")
-        writer.format(self._ending).save(self._files.at(staged))
+        with settings_of(self._spark, SETTINGS):  # of one type with the files that are not merged
+            writer.format(self._ending).save(self._files.at(staged))
         written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
         if len(written) != 1:
             raise _Incomplete(f"{len(written)} files were written instead of one")

@@ -1,4 +1,4 @@
-"""The table of dead letters beside a table, in the same format; and what `--on-bad-row` means."""
+"""The table of dead letters next to a table, in the same format; and what `--on-bad-row` means."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ class TableChanged(TableBusy):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to reach a table. `format` may be empty: what the table is already, or else the default."""
+    """How to reach a table. `format` may be empty: what the table is already, otherwise the default."""
 
     format: str = ""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """For the libraries that commit: credentials and addresses of an object store. Never stored or shown."""
     catalog: str = ""
-    """Iceberg only: a name of pyiceberg's configuration, or a URI; empty is SQLite beside the table."""
+    """Iceberg only: a name of pyiceberg's configuration, or a URI; empty is SQLite next to the table."""
     table: str = ""
     """Iceberg only: the name of the table in its catalog."""
 
@@ -137,7 +137,7 @@ class VersionInfo:
     time: datetime
     operation: str
     commit: Commit | None
-    """None if it was no batch: a compaction, a new column, another writer."""
+    """None if it was not a batch: a compaction, a new column, another writer."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def file_name(first: int, last: int, number: int, ending: str) -> str:
 
 
 def other_name(writer: str, batch: int, number: int, ending: str) -> str:
-    """Of a file that is no batch of the query, and is never compacted."""
+    """Of a file that is not a batch of the query, and is never compacted."""
     return f"{writer}-{batch:09d}-{number:04d}.{ending}"
 
 

@@ -11,7 +11,7 @@ from headrace.spark.payload.evolution import evolved
 from headrace.spark.table.description import Description, check_same, read_description, write_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import DEFAULT_FORMAT, Settings, TableFormat
-from headrace.spark.table.layout import DESCRIPTION
+from headrace.spark.table.layout import DESCRIPTION, OWN
 from headrace.spark.table.opening import check_free, table_of
 from headrace.spark.table.schemas import nullable
 
@@ -40,23 +40,27 @@ def prepare(
     if found is not None:
         wanted = replace(wanted, catalog=wanted.catalog or found.catalog, table=wanted.table or found.table)
         check_same(files, found, wanted)
+        _check_columns(schema, wanted)
         table = table_of(spark, directory, wanted, settings)
         _make(table, schema, wanted)
         if found != wanted:
             write_description(files, wanted)
         return table
     check_free(files)
+    _check_columns(schema, wanted)
     table = table_of(spark, directory, wanted, settings)
     write_description(files, wanted)
     try:
         _make(table, schema, wanted)
     except HeadraceError:
         files.delete(DESCRIPTION)
+        if not files.list():
+            files.delete(OWN)
         raise
     return table
 
 
-def _make(table: TableFormat, schema: StructType, about: Description) -> None:
+def _check_columns(schema: StructType, about: Description) -> None:
     twice = [name for name, count in Counter(name.lower() for name in schema.names).items() if count > 1]
     if twice:
         raise UsageError(
@@ -69,6 +73,9 @@ def _make(table: TableFormat, schema: StructType, about: Description) -> None:
                 f"the table cannot be partitioned by {name}: it is not a column",
                 hint=f"the columns are {', '.join(schema.names)}",
             )
+
+
+def _make(table: TableFormat, schema: StructType, about: Description) -> None:
     if not table.exists():
         table.create(schema, about.partition_by)
         return

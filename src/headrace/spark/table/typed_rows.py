@@ -1,8 +1,9 @@
 """Messages become typed rows on their way into a table.
 
-A batch is read and decoded once. How many messages do not fit is counted in the same pass, and only if there
-are some a second pass writes them. With a key, the latest row of each key goes to the driver, and one merge
-replaces or deletes what the table has.
+Decoding is a part of the query, so that it is planned once and not for every batch. A batch is read and
+decoded once. How many messages do not fit is counted in the same pass, and only if there are some a second
+pass finds them: usually few, which the driver explains; otherwise Spark's Python processes do. With a key,
+the latest row of each key goes to the driver, and one merge replaces or deletes what the table has.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from headrace.spark.payload.decode import DELETED, FIELDS, PROBLEM, dead_letters, decode, good_rows
+from headrace.spark.payload.decode import (
+    DELETED,
+    FIELDS,
+    PROBLEM,
+    dead_letters,
+    decode,
+    few_dead_letters,
+    good_rows,
+)
 from headrace.spark.payload.decoding import Decoding
 from headrace.spark.table.bad_rows import BadRows
 from headrace.spark.table.deletions import Deletions
@@ -25,6 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 BAD = "bad"
+BAD_BYTES = "bad_bytes"
+FEW_LETTERS, FEW_BYTES = 1_000, 16 << 20
+"""So many dead letters of a batch fit into the memory of any driver; each may have 64 KB of headers."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +48,29 @@ class TypedRows:
     deletions: Deletions | None = None
     """Of a table with a key: what dead letters must not bring back."""
 
-    def schema_of(self, rows: DataFrame) -> StructType:
-        return self.good(decode(rows, self.decoding)).schema
+    def decoded(self, rows: DataFrame) -> DataFrame:
+        """What the query is to read, instead of the messages."""
+        return decode(rows, self.decoding)
+
+    def schema_of(self, decoded: DataFrame) -> StructType:
+        return self.good(decoded).schema
 
     def good(self, decoded: DataFrame) -> DataFrame:
         return good_rows(decoded, self.decoding, self._also())
 
-    def land(self, table: TableFormat, rows: DataFrame, commit: Commit) -> Commit:
+    def land(self, table: TableFormat, decoded: DataFrame, commit: Commit) -> Commit:
         """Deal with the bad rows and commit the others. Returns the commit, with what was counted."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
         counted = Observation()
-        decoded = decode(rows, self.decoding)
         is_bad = F.col(PROBLEM).isNotNull()
-        observed = decoded.observe(counted, F.count_if(is_bad).alias(BAD))
+        size = F.sum(F.when(is_bad, F.length("data")))
+        observed = decoded.observe(counted, F.count_if(is_bad).alias(BAD), size.alias(BAD_BYTES))
         if self.decoding.key:
             changed, deleted = self.latest(observed, table.schema())
             commit = replace(commit, rows=len(changed) + len(deleted), dead_letters=counted.get[BAD])
-            self._take_bad_rows(decoded, commit)
+            self._take_bad_rows(decoded, commit, counted.get[BAD_BYTES])
             if self.deletions is not None:
                 self.deletions.add(deleted)
             table.upsert(commit, changed, self.decoding.key, deleted)
@@ -62,13 +78,15 @@ class TypedRows:
         files = table.write(conform(self.good(observed), table.schema()), commit.batch)
         rows_written = sum(file.rows for file in files)
         commit = replace(commit, rows=rows_written, dead_letters=counted.get[BAD])
-        self._take_bad_rows(decoded, commit)
+        self._take_bad_rows(decoded, commit, counted.get[BAD_BYTES])
         commit_batch(table, commit, files)
         return commit
 
-    def _take_bad_rows(self, decoded: DataFrame, commit: Commit) -> None:
+    def _take_bad_rows(self, decoded: DataFrame, commit: Commit, size: int | None) -> None:
         if commit.dead_letters:
-            self.bad_rows.take(dead_letters(decoded, self.decoding, commit.batch), commit)
+            are_few = commit.dead_letters <= FEW_LETTERS and (size or 0) <= FEW_BYTES
+            letters_of = few_dead_letters if are_few else dead_letters
+            self.bad_rows.take(letters_of(decoded, self.decoding, commit.batch), commit)
 
     def latest(self, decoded: DataFrame, schema: StructType) -> tuple[pyarrow.Table, pyarrow.Table]:
         """What the messages do to a table with a key."""

@@ -1,7 +1,7 @@
 """What happens in a batch: Spark calls `write_batch`, through `foreachBatch`, for one batch after another.
 
-    1. a batch that the table has already is left alone: Spark repeats one that it has not recorded
-    2. messages are decoded, and those that do not fit go elsewhere
+    1. a batch that the table has already is not landed again: Spark repeats one that it has not recorded
+    2. messages that could not be decoded go elsewhere
     3. the rows are written as files, which no reader sees
     4. one commit adds them to the table, with the batch and the positions of the streams
     5. from time to time small files are merged and old versions removed
@@ -40,8 +40,9 @@ EXPIRE_EVERY_SECONDS = 3600.0
 class TableWriter:
     """Writes the batches of one query into a table. `compact_after` 0 means never to compact.
 
-    With `typed` the rows are messages that it turns into rows; other rows may have a `key`. What was
-    committed is added to `tally`, and `report` is told of it.
+    With `typed` the rows are messages that it has decoded; other rows may have a `key`. `may_have_state` says
+    whether the query may keep state (windows, counts). What was committed is added to `tally`, and reported
+    to `report`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class TableWriter:
         *,
         typed: TypedRows | None = None,
         key: Sequence[str] = (),
+        may_have_state: bool = False,
         compact_after: int = 0,
         tally: Tally | None = None,
         report: LandingReport | None = None,
@@ -59,6 +61,7 @@ class TableWriter:
         self._progress = progress
         self._typed = typed
         self._key = key
+        self._may_have_state = may_have_state
         self._compact_after = compact_after
         self._tally = tally or Tally()
         self._report = report
@@ -79,6 +82,9 @@ class TableWriter:
                 if self._report is not None:
                     self._report.landed(commit, time.monotonic() - began)
                 self._maintain(batch)
+            elif self._may_have_state:
+                # Spark writes the state of a batch while its rows are computed; the next one begins with it.
+                rows.write.format("noop").mode("overwrite").save()
 
     def _add(self, rows: DataFrame, commit: Commit) -> Commit:
         """Rows as they are."""

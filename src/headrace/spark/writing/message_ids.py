@@ -70,9 +70,9 @@ class MessageIds:
             return self._of_known(streams, seqs)
         if not self.rows:
             warn(SOME_BY_PLACE)
-        return compute.if_else(known, *self._apart(streams, seqs, known))
+        return compute.if_else(known, *self._of_both_kinds(streams, seqs, known))
 
-    def _apart(self, streams: Any, seqs: Any, known: Any) -> tuple[Any, Any]:
+    def _of_both_kinds(self, streams: Any, seqs: Any, known: Any) -> tuple[Any, Any]:
         """The ids of both kinds, each at the places of its rows."""
         named = self._of_known(streams.filter(known), seqs.filter(known))
         placed = self.of_places(known.false_count)

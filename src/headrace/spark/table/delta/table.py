@@ -129,7 +129,7 @@ class DeltaFormat:
         return self._known[1]
 
     def _newest_commit(self, table: DeltaTable, entries: int) -> Commit | None:
-        """Of a query that read streams, among so many entries of the log. A long log is read from its end."""
+        """Of a query that read streams, among this many entries of the log, which is read from its end."""
         for limit in sorted({min(entries, few) for few in (*FEW_ENTRIES, entries)}):
             for info in _history(table, limit):
                 if info.commit is not None and info.commit.positions:

@@ -29,6 +29,7 @@ NAMESPACE = "default"
 DATABASE = f"{OWN}/catalog.sqlite"
 # Some catalogs wait forever for a server that does not answer.
 ANSWER_SECONDS = 60.0
+TABLES_OF_A_CATALOG = 2
 LOCK_SECONDS = 30
 
 DEAD_LETTERS = f"/{OWN}/dead-letters"
@@ -83,8 +84,7 @@ class Catalogs:
 
         if self.is_own:
             os.makedirs(os.path.dirname(self._database), exist_ok=True)
-            uri = f"sqlite:///{self._database}?timeout={LOCK_SECONDS}"
-            return load_catalog(OWN_NAME, type="sql", uri=uri, warehouse=self._location, **self._options)
+            return self._open_own()
         try:
             if "://" in self.name:
                 return load_catalog(OWN_NAME, uri=self.name, **self._options)
@@ -96,6 +96,19 @@ class Catalogs:
                 hint="add it to ~/.pyiceberg.yaml, or set "
                 f"PYICEBERG_CATALOG__{re.sub(r'[^A-Z0-9]', '_', self.name.upper())}__URI",
             ) from None
+
+    def _open_own(self, again: int = TABLES_OF_A_CATALOG) -> Catalog:
+        """pyiceberg looks for its tables in the database, then creates those that it has not found."""
+        from pyiceberg.catalog import load_catalog
+        from sqlalchemy.exc import OperationalError
+
+        uri = f"sqlite:///{self._database}?timeout={LOCK_SECONDS}"
+        try:
+            return load_catalog(OWN_NAME, type="sql", uri=uri, warehouse=self._location, **self._options)
+        except OperationalError as error:
+            if again and "already exists" in str(error):  # another process has created one in between
+                return self._open_own(again - 1)
+            raise
 
     def _answer(self, work: Callable[[], Result]) -> Result:
         from pyiceberg.exceptions import RESTError
@@ -117,7 +130,7 @@ class Catalogs:
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Result:
-    """Do it in a thread, for so long. Raises TimeoutError; the thread does not keep the process alive."""
+    """Do it in a thread that does not keep the process alive. Raises TimeoutError after `seconds`."""
     results: list[Result] = []
     errors: list[BaseException] = []
 
