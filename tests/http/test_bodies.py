@@ -78,7 +78,16 @@ async def test_requests_with_bodies_follow_each_other_on_one_connection() -> Non
     ("sent", "status"),
     [
         (post(b"x" * (MAX_BYTES + 1)), b"413"),
-        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999\r\n\r\nabc", b"408"),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nabc", b"408"),
+        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100001\r\n\r\n", b"413"),
+        (
+            b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999\r\nExpect: 100-continue\r\n\r\n",
+            b"413",
+        ),
+        (
+            b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+        ),
         (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", b"400"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 import string
@@ -14,6 +15,7 @@ import nats
 import pytest
 
 from headrace import Server
+from headrace.http.peer import Bounds
 from headrace.http_in import bodies
 from tests.clients import flush
 from tests.http_in.requests import NDJSON, basic, bearer, post
@@ -80,6 +82,42 @@ def test_what_is_not_http_is_refused(server: Server, sent: bytes) -> None:
         received = read_all(client)
     assert received[:10] in (b"HTTP/1.1 4", b"")
     assert count(server.url) == 0
+
+
+HEAD = b"POST /publish/orders.eu HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400),
+        (HEAD + b"Content-Length: 9000000\r\n\r\n", 413),
+        (HEAD + b"Content-Length: 9000000\r\nExpect: 100-continue\r\n\r\n", 413),
+        (HEAD + b"A: b\r\n" * 20_000 + b"\r\n", 431),
+        (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+    ],
+)
+def test_what_is_refused_early_is_answered_in_json_and_is_the_last(
+    server: Server, sent: bytes, status: int
+) -> None:
+    """Whatever follows: it may be a request that somebody else has smuggled in."""
+    with connect(server) as client:
+        client.sendall(sent + request("/publish/orders.smuggled", b"hi"))
+        head, _, body = read_all(client).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"content-type: application/json" in head.lower()
+    assert json.loads(body)["error"]["code"] == status
+    assert json.loads(body)["error"]["description"]
+    assert count(server.url) == 0
+
+
+def test_a_body_that_comes_too_slowly_is_answered_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.http.server.Bounds", lambda: Bounds(body_seconds=0.05))
+    with Server(http_in=-1) as server, connect(server) as client:
+        client.sendall(HEAD + b"Content-Length: 10\r\n\r\nx")
+        assert json.loads(read_all(client).partition(b"\r\n\r\n")[2])["error"]["code"] == 408
 
 
 def test_a_body_that_does_not_come_is_not_a_message() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from pathlib import Path
 
 import nats
@@ -12,6 +13,7 @@ import pytest
 from headrace import Server
 from headrace.errors import ConfigError, UsageError
 from tests.certificates import Authority
+from tests.clients import flush
 from tests.http_in.requests import basic, post
 from tests.http_in.streams import add_stream, count, message
 
@@ -28,6 +30,26 @@ def test_the_answer_says_where_the_message_is(server: Server) -> None:
 def test_any_bytes_are_a_message(server: Server, body: bytes) -> None:
     assert post(f"{server.http_in_url}orders.eu", body).status == 200
     assert (message(server.url, 1).data or b"") == body
+
+
+@pytest.mark.parametrize(
+    ("subject", "headers", "error"),
+    [
+        ("$JS.API.STREAM.INFO.ORDERS", {}, "this subject is a request to the server, which no stream stores"),
+        ("$SYS.REQ.USER.INFO", {}, "this subject is a request to the server, which no stream stores"),
+        ("orders.eu", {"Nats-Trace-Only": "true"}, "the header Nats-Trace-Only cannot be used over HTTP"),
+    ],
+)
+def test_what_nobody_would_acknowledge_is_refused_at_once(
+    subject: str, headers: dict[str, str], error: str
+) -> None:
+    with Server(http_in={"port": -1, "timeout": "60s"}) as server:
+        add_stream(server.url)
+        begin = time.monotonic()
+        reply = post(server.http_in_url + subject, b"", headers)
+        assert (reply.status, reply.error.startswith(error)) == (400, True), reply.body
+        assert time.monotonic() - begin < 30
+        assert count(server.url) == 0
 
 
 def test_a_body_may_come_in_chunks(server: Server) -> None:
@@ -116,7 +138,7 @@ async def test_a_subscriber_is_no_stream(server: Server) -> None:
 
     await client.subscribe("other.>", cb=answer)
     await client.subscribe("other.>", "queue", cb=answer)
-    await client.flush()
+    await flush(client)
     reply = await asyncio.to_thread(post, f"{server.http_in_url}other.x", b"x")
     assert reply.status == 404
     await client.close()
@@ -125,7 +147,7 @@ async def test_a_subscriber_is_no_stream(server: Server) -> None:
 async def test_without_acknowledgement_subscribers_get_it(server: Server) -> None:
     client = await nats.connect(server.url)
     subscription = await client.subscribe("other")
-    await client.flush()
+    await flush(client)
     reply = await asyncio.to_thread(post, f"{server.http_in_url}other?ack=no", b"hello", {"X-Source": "a"})
     assert (reply.status, reply.document) == (202, {"accepted": True})
     received = await subscription.next_msg(timeout=30)
@@ -273,7 +295,7 @@ async def test_mapped_subjects_are_stored_and_what_nobody_acknowledges_is_unknow
         client = await nats.connect(server.url)
         await client.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
         subscription = await client.subscribe("elsewhere")
-        await client.flush()
+        await flush(client)
         reply = await asyncio.to_thread(post, f"{server.http_in_url}other", b"x")
         assert (reply.status, "it may be stored" in reply.error) == (504, True)
         assert (await subscription.next_msg(timeout=30)).data == b"x"

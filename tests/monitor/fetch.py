@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import h11
 from nats.aio.client import Client
 
-from tests.clients import flush
+from tests.clients import PATIENCE_SECONDS, flush
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,40 @@ async def leave(port: int, client: Client) -> None:
     await client.close()
 
 
-async def read_response(reader: asyncio.StreamReader, *, method: str = "GET") -> Response:
+async def differing(
+    targets: Iterable[str], ask_both: Callable[[str], Awaitable[tuple[Any, Any]]]
+) -> dict[str, tuple[Any, Any]]:
+    """What two servers answer differently, by target.
+
+    nats-server answers before it has counted a request, taken off the bytes that it has written, or noted
+    what it stored. A target is asked again until both answers agree, for a while in all.
+    """
+    ends = time.monotonic() + PATIENCE_SECONDS
+    found: dict[str, tuple[Any, Any]] = {}
+    for target in targets:
+        expected, actual = await ask_both(target)
+        while expected != actual and time.monotonic() < ends:
+            await asyncio.sleep(0.02)
+            expected, actual = await ask_both(target)
+        if expected != actual:
+            found[target] = expected, actual
+    return found
+
+
+async def read_response(
+    reader: asyncio.StreamReader, *, method: str = "GET", rest: bytearray | None = None
+) -> Response:
+    """`rest` keeps what has come of the next one, where answers follow each other."""
     http = h11.Connection(h11.CLIENT)
     http.send(h11.Request(method=method, target="/", headers=[("Host", "test")]))
     http.send(h11.EndOfMessage())
     response: h11.Response | None = None
     body = b""
+    if rest:
+        http.receive_data(bytes(rest))
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:
-            # Byte by byte where answers follow one another would be slow; tests read one at a time.
             http.receive_data(await reader.read(65536))
         elif isinstance(event, h11.Response):
             response = event
@@ -70,5 +96,7 @@ async def read_response(reader: asyncio.StreamReader, *, method: str = "GET") ->
             body += event.data
         elif isinstance(event, h11.EndOfMessage):
             assert response is not None
+            if rest is not None:
+                rest[:] = http.trailing_data[0]
             headers = {name.decode().lower(): value.decode() for name, value in response.headers}
             return Response(response.status_code, headers, body)

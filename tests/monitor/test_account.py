@@ -13,7 +13,7 @@ import nats
 from nats.aio.msg import Msg
 
 from tests.clients import PATIENCE_SECONDS, flush
-from tests.monitor.fetch import fetch, leave
+from tests.monitor.fetch import differing, fetch, leave
 from tests.monitor.test_streams import MONITOR
 from tests.servers import ServerKind, running_server
 
@@ -111,13 +111,12 @@ async def compare(directory: Path, limits: str, targets: list[str]) -> None:
         populated_server("nats-server", directory / "reference", limits) as reference,
         populated_server("headrace", directory / "ours", limits) as ours,
     ):
-        differences = {}
-        for target in targets:
-            answers = [await fetch(port, target) for port in (reference, ours)]
-            shown = [(answer.status, normalise(answer.json)) for answer in answers]
-            if shown[0] != shown[1]:
-                differences[target] = shown
-        assert differences == {}
+
+        async def ask_both(target: str) -> tuple[Any, Any]:
+            theirs, mine = [await fetch(port, target) for port in (reference, ours)]
+            return (theirs.status, normalise(theirs.json)), (mine.status, normalise(mine.json))
+
+        assert await differing(targets, ask_both) == {}
 
 
 async def test_what_is_reported_about_the_account_is_that_of_nats_server(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import nats
 
-from tests.monitor.fetch import fetch
+from tests.clients import flush
+from tests.monitor.fetch import differing, fetch, leave
 from tests.monitor.test_account import ignore, normalise
 from tests.monitor.test_streams import MONITOR
 from tests.servers import ServerKind, running_server
@@ -58,10 +59,10 @@ async def populated_server(kind: ServerKind, directory: Path) -> AsyncIterator[i
         gone = await nats.connect(f"nats://gone:x@{url}", allow_reconnect=False)
         for client in clients:
             await client.subscribe("t", cb=ignore)
-            await client.flush()
+            await flush(client)
         for client in clients[:2]:
             await client.jetstream().add_stream(name="S", subjects=["own"])
-        await gone.close()
+        await leave(int(found[1]), gone)
         while not (await fetch(int(found[1]), "/connz?state=closed")).json["total"]:
             await asyncio.sleep(0.01)
         try:
@@ -76,13 +77,12 @@ async def test_what_is_reported_about_each_account_is_that_of_nats_server(tmp_pa
         populated_server("nats-server", tmp_path / "reference") as reference,
         populated_server("headrace", tmp_path / "ours") as ours,
     ):
-        differences = {}
-        for target in TARGETS:
-            answers = [await fetch(port, target) for port in (reference, ours)]
-            shown = [(answer.status, sort(normalise(answer.json))) for answer in answers]
-            if shown[0] != shown[1]:
-                differences[target] = shown
-        assert differences == {}
+
+        async def ask_both(target: str) -> tuple[object, object]:
+            theirs, mine = [await fetch(port, target) for port in (reference, ours)]
+            return (theirs.status, sort(normalise(theirs.json))), (mine.status, sort(normalise(mine.json)))
+
+        assert await differing(TARGETS, ask_both) == {}
 
 
 def sort(document: object) -> object:

@@ -19,6 +19,7 @@ from headrace.monitor.landings import LandingReport, Landings, read_report
 from headrace.server import Server
 from tests.clients import flush
 from tests.monitor.conftest import Connecter, Starter
+from tests.monitor.fetch import fetch
 
 FULL: dict[str, Any] = {
     "id": "0a1b", "stream": "ORDERS", "table": "tables/orders", "format": "delta", "state": "running",
@@ -135,7 +136,7 @@ def test_no_bytes_raise(payload: bytes) -> None:
     assert report is None or report.stream == "ORDERS"
 
 
-async def test_an_account_can_push_out_its_own_reports_only(
+async def test_no_account_can_push_out_the_reports_of_another(
     start: Starter, connect: Connecter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landings, "MAX_REPORTS", 4)
@@ -154,7 +155,47 @@ async def test_an_account_can_push_out_its_own_reports_only(
     for number in range(20):
         await send(other, id=str(number))
     assert [report.id for report in kept.of("A")] == ["mine"]
-    assert [report.id for report in kept.of("B")] == ["17", "18", "19"]
+    assert [report.id for report in kept.of("B")] == ["0", "1", "2"]
+    await send(one, id="mine too")
+    assert [report.id for report in kept.of("A")] == ["mine", "mine too"]
+    assert [report.id for report in kept.of("B")] == ["1", "2"]
+
+
+async def test_a_new_query_takes_the_place_of_a_silent_one_only(
+    server: Server, connect: Connecter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may report can invent names, and none of them may replace a query that reports regularly."""
+    monkeypatch.setattr(landings, "MAX_REPORTS", 3)
+    clock = Clock()
+    kept = Landings(server.broker, clock)
+    client = await connect(server.broker.port)
+
+    def names() -> list[str]:
+        return sorted(report.id for report in kept.of("$G"))
+
+    for name in ("a", "b", "c"):
+        await send(client, id=name)
+    assert kept.left_out == 0
+    for number in range(20):
+        await send(client, id=f"forged {number}", every=86_400)
+        clock.now += 1
+        for name in ("a", "b"):
+            await send(client, id=name)
+    assert names() == ["a", "b", "c"]
+    assert kept.left_out == 3  # more are not counted
+    page = (await fetch(server.monitor.port, "/metrics")).text
+    assert 'headrace_metrics_cut{kind="landings"} 3' in page
+    clock.now += 11  # c is silent
+    for name in ("a", "b", "forged", "forged again"):
+        await send(client, id=name, every=86_400)
+    assert names() == ["a", "b", "forged"]
+    for _ in range(2):
+        clock.now += landings.LONGEST_SILENCE_SECONDS
+        for name in ("a", "b", "d"):
+            await send(client, id=name)
+    assert names() == ["a", "b", "d"]  # an interval of a day does not keep a place for a day
+    clock.now += 100_000
+    assert kept.left_out == 0
 
 
 async def test_more_reports_than_allowed_are_dropped_unread(server: Server, connect: Connecter) -> None:

@@ -66,13 +66,16 @@ async def observe(kind: ServerKind, config: str, directory: Path) -> dict[str, A
         monitor = int(found[1])
         connections: list[dict[str, Any]] = []
         if "websocket" in config and "tls {" not in config:
-            with socket.create_connection(("127.0.0.1", server.websocket_port), timeout=20) as client:
+            with socket.create_connection(
+                ("127.0.0.1", server.websocket_port), timeout=PATIENCE_SECONDS
+            ) as client:
                 ws.handshake(client, server.websocket_port, "X-Forwarded-For: 1.2.3.4")
-                client.sendall(
-                    ws.frame(b'CONNECT {"verbose":false,"user":"derek","pass":"s3cr3t"}\r\nPING\r\n')
-                )
+                user = b',"user":"derek","pass":"s3cr3t"' if "derek" in config else b""
+                client.sendall(ws.frame(b'CONNECT {"verbose":false' + user + b"}\r\nPING\r\n"))
                 answer = b""
-                while b"PONG" not in answer and (piece := client.recv(65536)):
+                while b"PONG" not in answer:
+                    piece = client.recv(65536)
+                    assert piece, answer
                     answer += piece
                 connections = (await fetch(monitor, "/connz?auth=1")).json["connections"]
         ports = {

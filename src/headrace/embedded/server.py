@@ -150,7 +150,7 @@ class Server:
     ) -> None:
         self.stop()
 
-    # -- in an event loop, which goes on meanwhile
+    # -- in an event loop, without blocking it
 
     async def start_async(self) -> Server:
         run = self._begin()

@@ -28,7 +28,7 @@ Config = str | os.PathLike[str] | Mapping[str, Any]
 LOOPBACK = "127.0.0.1"
 DEFAULTS = Options(host=LOOPBACK, port=ANY_FREE_PORT, jetstream=True, no_sigs=True)
 NOT_FOR_PROGRAMS = frozenset({"no_sigs", "config_path", "config_digest", "has_authorization", "pid_file"})
-"""Signals and process files belong to the program. The others are no options, but how they were read."""
+"""Signals and process files belong to the program. The others are not options, but how they were read."""
 SYNONYMS = {"user": "username", "store": "store_dir", "max_conn": "max_connections", "name": "server_name"}
 TEXT_MARKS = "\n{:="
 

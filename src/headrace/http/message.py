@@ -17,8 +17,8 @@ Headers = tuple[tuple[str, str], ...]
 class BadRequest(Exception):
     """A request that cannot be read to its end: its answer is this status, and it is the last."""
 
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
+    def __init__(self, status: HTTPStatus, text: str = "") -> None:
+        super().__init__(text or status.phrase.lower())
         self.status = status
 
 

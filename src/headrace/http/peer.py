@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
 
 import h11
 import msgspec
 
-from headrace.http.message import JSON, Answer, BadRequest, Request, answer_status
+from headrace.http.message import JSON, Answer, BadRequest, Request
 from headrace.http.turns import Turns
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -20,6 +20,8 @@ PIECE_BYTES = 16 * 1024
 LINGER_SECONDS = 0.5
 LINGER_READS = 16
 BODY_BYTES_PER_SECOND = 1024
+FRAMING = (b"content-length", b"transfer-encoding")
+"""What says where a body ends."""
 
 
 class Bounds(msgspec.Struct):
@@ -43,6 +45,7 @@ class Peer:
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._is_first = True
+        self._declared = 0  # the length of the body, if the request has it
 
     async def read_request(self) -> Request | None:
         """The next request, or None if the peer has disconnected.
@@ -62,6 +65,7 @@ class Peer:
             event = await self._next_event()
         if not isinstance(event, h11.Request):
             return None
+        self._check_framing(event)
         address = self._writer.get_extra_info("peername")
         return Request(
             method=event.method.decode("ascii"),
@@ -72,8 +76,19 @@ class Peer:
             read=self._read_body,
         )
 
+    def _check_framing(self, request: h11.Request) -> None:
+        """Raises BadRequest if it is unclear where the body ends, as others may read it (RFC 9112, 6.1)."""
+        framing = {name: value for name, value in request.headers if name in FRAMING}
+        if len(framing) > 1:
+            raise BadRequest(
+                HTTPStatus.BAD_REQUEST, "a request has a Content-Length or a Transfer-Encoding, not both"
+            )
+        self._declared = int(framing.get(b"content-length", b"0"))
+
     async def _read_body(self, max_bytes: int) -> AsyncIterator[bytes]:
         """Raises BadRequest if it is longer than that, too slow or not HTTP."""
+        if self._declared > max_bytes:  # at once: nobody has to send it first
+            raise _too_long(max_bytes)
         if self._http.they_are_waiting_for_100_continue:
             await self._write(h11.InformationalResponse(status_code=100, headers=[], reason="Continue"))
         begin, received = asyncio.get_running_loop().time(), 0
@@ -81,7 +96,7 @@ class Peer:
             if isinstance(event, h11.Data):
                 received += len(event.data)
                 if received > max_bytes:
-                    raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                    raise _too_long(max_bytes)
                 yield bytes(event.data)
             elif event is h11.NEED_DATA:
                 allowed = self._bounds.body_seconds + received / BODY_BYTES_PER_SECOND
@@ -89,7 +104,7 @@ class Peer:
                     async with asyncio.timeout_at(begin + allowed):
                         await self._receive()
                 except TimeoutError:
-                    raise BadRequest(HTTPStatus.REQUEST_TIMEOUT) from None
+                    raise BadRequest(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
             else:
                 raise ConnectionError("the body does not end")
 
@@ -101,14 +116,20 @@ class Peer:
             try:
                 return self._http.next_event()
             except h11.RemoteProtocolError as error:
-                raise BadRequest(HTTPStatus(error.error_status_hint)) from None
+                raise BadRequest(HTTPStatus(error.error_status_hint), str(error)) from None
 
     async def send(self, answer: Answer, *, has_body: bool) -> None:
         """Send a response, with its length if it fits into one piece."""
         if not isinstance(answer.body, Iterable):
             await self._send_as_it_comes(answer, has_body=has_body)
             return
-        pieces = iter(collect(answer.body))
+        try:
+            await self._send_pieces(answer, iter(collect(answer.body)), has_body=has_body)
+        finally:
+            if isinstance(answer.body, Generator):
+                answer.body.close()  # at once, also if the peer has left in the middle
+
+    async def _send_pieces(self, answer: Answer, pieces: Iterator[bytes], *, has_body: bool) -> None:
         first = await self._next_piece(pieces) or b""
         second = await self._next_piece(pieces)
         length = [("Content-Length", str(len(first)))] if second is None else []
@@ -147,10 +168,11 @@ class Peer:
                 piece = next(pieces, None)
         return piece
 
-    async def refuse(self, status: HTTPStatus) -> None:
+    async def refuse(self, answer: Answer) -> None:
         """The last response on this connection."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            await self.send(answer_status(status, (("Connection", "close"),)), has_body=True)
+            headers = (*answer.headers, ("Connection", "close"))
+            await self.send(msgspec.structs.replace(answer, headers=headers), has_body=True)
             await self._linger()
 
     async def _linger(self) -> None:
@@ -184,6 +206,13 @@ class Peer:
             self._writer.write(data)
             async with asyncio.timeout(self._bounds.write_seconds):
                 await self._writer.drain()
+
+
+def _too_long(max_bytes: int) -> BadRequest:
+    return BadRequest(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"the body is larger than {max_bytes} bytes, which are allowed here",
+    )
 
 
 def collect(fragments: Iterable[bytes]) -> Iterable[bytes]:

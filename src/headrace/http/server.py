@@ -28,19 +28,27 @@ from headrace.logs import Logger
 MAX_CONNECTIONS = 128
 WITHOUT_BODY = "HEAD"
 
+TOO_MANY = BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, "too many peers at a time")
+
 Handler = Callable[[Request], Awaitable[Answer]]
+
+
+def answer_refusal(error: BadRequest) -> Answer:
+    return answer_status(error.status)
 
 
 class HttpServer:
     """Answers requests with `handle(request)`, which must not raise anything but BadRequest.
 
-    The limits are attributes, so that others can be set before the server starts.
+    The limits are attributes, so that others can be set before the server starts; and so is `refusal`, which
+    makes the answer to what is refused before it comes to the handler.
     """
 
     def __init__(self, handle: Handler, logger: Logger, name: str) -> None:
         self.max_connections = MAX_CONNECTIONS
         self.bounds = Bounds()
         self.turns = Turns()
+        self.refusal = answer_refusal
         self._handle = handle
         self._logger = logger
         self._name = name  # in the log
@@ -80,7 +88,7 @@ class HttpServer:
         peer = Peer(self.bounds, self.turns, reader, writer)
         try:
             if len(self._tasks) > self.max_connections:
-                await peer.refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+                await peer.refuse(self.refusal(TOO_MANY))
             else:
                 while await self._serve_request(peer):
                     pass
@@ -106,7 +114,7 @@ class HttpServer:
                 return False
             answer = await self._answer(request)
         except BadRequest as error:
-            await peer.refuse(error.status)
+            await peer.refuse(self.refusal(error))
             return False
         await peer.send(answer, has_body=request.method != WITHOUT_BODY)
         return await peer.next_cycle()
@@ -119,4 +127,4 @@ class HttpServer:
         except Exception as error:
             text = "".join(traceback.format_exception(error))
             self._logger.error(f"{self._name}: Internal error in {request.path}: {text}")
-            return answer_status(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return self.refusal(BadRequest(HTTPStatus.INTERNAL_SERVER_ERROR))

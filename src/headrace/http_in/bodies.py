@@ -12,6 +12,9 @@ BODIES_AT_ONCE = 8
 """This many of the largest size, or more of smaller ones."""
 
 
+NO_ROOM = "too many messages arrive at once; this one was not read"
+
+
 class Bodies:
     def __init__(self, max_body: int) -> None:
         self._max_body = max_body
@@ -25,7 +28,7 @@ class Bodies:
         try:
             async for chunk in request.chunks(self._max_body):
                 if len(chunk) > self._room:
-                    raise BadRequest(HTTPStatus.SERVICE_UNAVAILABLE)
+                    raise BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, NO_ROOM)
                 self._room -= len(chunk)
                 size += len(chunk)
                 chunks.append(chunk)

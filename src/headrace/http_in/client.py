@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.engine.core.trie import Subscription
-from headrace.http_in.message import Message
+from headrace.http_in.message import REQUESTS, Message
 from headrace.http_in.operations import Operation, OperationReader
 from headrace.http_in.outcome import ACCEPTED, Outcome, failed, read_acknowledgement
 
@@ -89,7 +89,7 @@ class PublishingClient(asyncio.Protocol):
         self._inbox = f"_INBOX.{secrets.token_hex(11)}.".encode()
         self._reader = OperationReader()
         self._transport: asyncio.Transport | None = None
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._login: asyncio.Future[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -110,7 +110,7 @@ class PublishingClient(asyncio.Protocol):
         theirs.setblocking(False)
         self._login = loop.create_future()
         await loop.create_connection(lambda: self, sock=ours)
-        self._connection = Connection(self._broker, self._broker.next_cid(), self._host, 0)
+        self._connection = ClientConnection(self._broker, self._broker.next_cid(), self._host, 0)
         self._broker.admit(self._connection, theirs.detach())
         hello = json.dumps({**CONNECT, **credentials}).encode()
         self._write([b"CONNECT %b\r\nSUB %b* %b\r\nPING\r\n" % (hello, self._inbox, INBOX_SID)])
@@ -188,7 +188,18 @@ class PublishingClient(asyncio.Protocol):
             return failed(
                 403, "this user may not subscribe to _INBOX.>, which acknowledgements need (or use ?ack=no)"
             )
+        if wants_ack and message.subject.startswith(REQUESTS) and self._may_publish(message.subject):
+            return failed(
+                400,
+                "this subject is a request to the server, which no stream stores; use a NATS client for it",
+            )
         return None
+
+    def _may_publish(self, subject: bytes) -> bool:
+        """If not, the broker says so when it gets the message."""
+        assert self._connection is not None
+        permissions = self._connection.link.permissions
+        return permissions is None or permissions.may_publish(subject)
 
     async def outcome(self, future: asyncio.Future[Outcome], timeout: float) -> Outcome:
         """Of what was sent. A message whose acknowledgement does not come may be stored, or not."""
@@ -287,4 +298,4 @@ class PublishingClient(asyncio.Protocol):
             return False
         plain, queues = interest.match(subject)
         receivers = [*plain, *(member for members in queues for member in members)]
-        return all(type(one) is Subscription and isinstance(one.owner, Connection) for one in receivers)
+        return all(type(one) is Subscription and isinstance(one.owner, ClientConnection) for one in receivers)

@@ -61,8 +61,11 @@ SPELLINGS: dict[str, bytes] = {
     )
 }
 """HTTP does not tell upper from lower case, but streams do."""
-REFUSED = (BATCH_PREFIX.lower(), CLIENT_INFO.lower())
-"""A batch is acknowledged as a whole, which one answer per message cannot say. The other is the server's."""
+REFUSED = (BATCH_PREFIX.lower(), CLIENT_INFO.lower(), b"nats-trace-only")
+"""A batch is acknowledged as a whole, which one answer per message cannot say. Client info is the server's. A
+message that is only traced reaches nobody, so nothing would answer it."""
+REQUESTS = (b"$JS.API.", b"$SYS.REQ.")
+"""Requests to the server itself: no stream can have these subjects and acknowledge their messages."""
 
 
 class BadMessage(Exception):

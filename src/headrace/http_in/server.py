@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -20,7 +21,7 @@ from headrace.config.http_in import ANY_ORIGIN, HttpInOptions
 from headrace.config.tls.renewable import RenewableContext
 from headrace.config.tls.settings import TlsSettings
 from headrace.errors import UsageError
-from headrace.http.message import Answer, Request
+from headrace.http.message import Answer, BadRequest, Request
 from headrace.http.server import HttpServer
 from headrace.http_in.bodies import Bodies
 from headrace.http_in.client import PublishingClient, Refused
@@ -51,6 +52,7 @@ class HttpIn:
         self.counts: Counter[int] = Counter()
         self.messages = 0
         self.http = HttpServer(self.handle, broker.logger, "http_in")
+        self.http.refusal = answer_refusal
         self.http.max_connections = self.options.max_connections
         self._jetstream = jetstream
         self._clients = Clients(broker, self._has_streams)
@@ -72,7 +74,7 @@ class HttpIn:
         try:
             listening = listen(host, self.options.port)
         except UsageError as error:
-            hint = "choose another port in the http_in block" if error.hint else ""
+            hint = "choose another port with --http-in, or in the http_in block" if error.hint else ""
             raise UsageError(f"Unable to listen for messages over HTTP: {error}", hint=hint) from None
         self.port = listening.getsockname()[1]
         logger.info(f"Listening for messages over HTTP on {self.url}")
@@ -191,6 +193,14 @@ def read_query(query: str) -> bool:
 def answer_outcome(outcome: Outcome, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
     status, document = outcome
     return Answer([msgspec.json.encode(document) + b"\n"], status=status, headers=headers)
+
+
+def answer_refusal(error: BadRequest) -> Answer:
+    """To what cannot be read as a request: JSON, like every other answer."""
+    return answer_outcome(
+        failed(error.status, str(error)),
+        (RETRY_LATER,) if error.status == HTTPStatus.SERVICE_UNAVAILABLE else (),
+    )
 
 
 def encode_lines(outcomes: list[Outcome]) -> Iterator[bytes]:

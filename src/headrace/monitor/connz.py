@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from headrace.broker.broker import Broker
-from headrace.broker.connection import Connection
-from headrace.broker.tls_greeting import TlsState
+from headrace.broker.connection import ClientConnection
+from headrace.broker.tls_handshake import TlsState
 from headrace.config.identity import GLOBAL_ACCOUNT
 from headrace.go_formats import format_time
 from headrace.http.message import Answer
@@ -45,7 +45,7 @@ SUBSCRIPTIONS_IN_A_TURN = 2000
 ALL_SUBJECTS = ("", ">")
 KEY = itemgetter(0)
 
-Candidate = tuple[Connection, str]
+Candidate = tuple[ClientConnection, str]
 """A connection, and why it was closed."""
 
 
@@ -68,7 +68,7 @@ class Asked(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One connection at one time."""
 
-    connection: Connection
+    connection: ClientConnection
     now: int
     reason: str = ""  # why it was closed
 

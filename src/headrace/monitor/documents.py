@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 Making = Generator[None, None, Mapping[str, Any]]
-Document = Mapping[str, Any] | Making
+Counting = Generator[None, None, int]
+Document = Mapping[str, Any] | Making | Counting
 Encode = Callable[[object], Iterator[bytes]]
 
 INDENT = b"  "

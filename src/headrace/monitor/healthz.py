@@ -122,7 +122,7 @@ def find_missing(jetstream: JetStream, asked: Asked) -> Problem | None:
         error = f"JetStream stream {quote(name)} not found on account {quote(account)}"
         return Problem("STREAM", account, name, error=error)
     stream = found.streams.get(name)
-    if consumer and stream and consumer not in stream.consumers:
+    if consumer and stream and consumer not in {*stream.consumers, *stream.damaged_consumers}:
         error = (
             f"JetStream consumer {quote(consumer)} not found for stream {quote(name)} "
             f"on account {quote(account)}"
@@ -147,7 +147,11 @@ def examine_stream(account: JetStreamAccount, name: str) -> list[Problem]:
     stream = account.streams.get(name)
     found = ["could not be recovered"] if stream is None else troubles(stream.log)
     where = f"JetStream stream '{account.name} > {name}'"
-    return [Problem("STREAM", account.name, name, error=f"{where} {trouble}") for trouble in found]
+    problems = [Problem("STREAM", account.name, name, error=f"{where} {trouble}") for trouble in found]
+    for consumer in sorted(stream.damaged_consumers) if stream else ():
+        error = f"JetStream consumer '{account.name} > {name} > {consumer}' could not be recovered: damaged"
+        problems.append(Problem("CONSUMER", account.name, name, consumer, error))
+    return problems
 
 
 def troubles(log: Log) -> list[str]:

@@ -6,7 +6,9 @@ publish there can forge one, so a report is checked, and what all of them togeth
 
     a report       MAX_REPORT_BYTES, texts without control characters
     an account     REPORTS_PER_SECOND; what is more is dropped unread
-    the server     MAX_REPORTS; the oldest of the account that has most gives way
+    the server     MAX_REPORTS; a new one then takes the place of one that has been silent for longest, or, if
+                   its account has fewer than another, of one of that account; otherwise it is left out.
+                   So nobody can push out the queries of its own account that report regularly.
     in time        a query that does not report for three intervals is silent, and forgotten after a day
 """
 
@@ -31,6 +33,8 @@ REPORTS_PER_SECOND = 200
 MAX_REPORTS = 1000
 SILENT_INTERVALS = 3
 FORGOTTEN_SECONDS = 24 * 3600.0
+LONGEST_SILENCE_SECONDS = 300.0
+"""After it a report gives way to another if there is no room, however long the interval that it claims."""
 
 State = Literal["running", "stopped", "failed", "silent"]
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
@@ -69,11 +73,19 @@ class Received(msgspec.Struct):
 
 
 class AccountLandings:
-    """The reports of one account, those that have not been renewed for longest first."""
+    """The reports of one account, those that have not been renewed for longest first.
+
+    `make_room` says whether a report of a new query can be kept.
+    """
 
     def __init__(
-        self, broker: Broker, account: Account, now: Callable[[], float], make_room: Callable[[], None]
+        self,
+        broker: Broker,
+        account: Account,
+        now: Callable[[], float],
+        make_room: Callable[[AccountLandings, LandingReport], bool],
     ) -> None:
+        self.name = account.name
         self.interest: Interest = account.interest
         self.reports: OrderedDict[tuple[str, str], Received] = OrderedDict()
         self._now = now
@@ -96,14 +108,24 @@ class AccountLandings:
             report = read_report(message.subject, message.payload)
             if report is not None:
                 key = report.id, report.stream
-                self.reports[key] = Received(report, now)
-                self.reports.move_to_end(key)
-        self._make_room()
+                if key in self.reports or self._make_room(self, report):
+                    self.reports[key] = Received(report, now)
+                    self.reports.move_to_end(key)
 
     def forget_old(self) -> None:
         oldest = self._now() - FORGOTTEN_SECONDS
         while self.reports and next(iter(self.reports.values())).at < oldest:
             self.reports.popitem(last=False)
+
+    def drop_silent(self) -> bool:
+        """Drop the one that has not been renewed for longest, if it is silent."""
+        if not self.reports:
+            return False
+        oldest = next(iter(self.reports.values()))
+        if self._now() - oldest.at <= _silence(oldest.report):
+            return False
+        self.reports.popitem(last=False)
+        return True
 
     def current(self) -> list[tuple[LandingReport, float]]:
         """As they are now, and how many seconds ago each came."""
@@ -121,6 +143,8 @@ class Landings:
         self._broker = broker
         self._now = now
         self._accounts: dict[str, AccountLandings] = {}
+        self._left_out: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        """Queries for which there is no room, and until when that is worth mentioning."""
         broker.accounts.listeners.append(self._follow)
         self.update()
 
@@ -139,7 +163,7 @@ class Landings:
         if known is not None and not (has_streams and known.interest is account.interest):
             self._accounts.pop(name).close()
         if has_streams and name not in self._accounts:
-            self._accounts[name] = AccountLandings(self._broker, account, self._now, self._forget)
+            self._accounts[name] = AccountLandings(self._broker, account, self._now, self._make_room)
 
     def of(self, account: str) -> list[LandingReport]:
         """Those of one account."""
@@ -156,13 +180,41 @@ class Landings:
         self._forget()
         return [(name, *found) for name, account in self._accounts.items() for found in account.current()]
 
+    @property
+    def left_out(self) -> int:
+        """How many queries report for which there is no room: at most MAX_REPORTS are counted."""
+        now = self._now()
+        for key in [key for key, until in self._left_out.items() if until < now]:
+            del self._left_out[key]
+        return len(self._left_out)
+
     def _forget(self) -> None:
         for account in self._accounts.values():
             account.forget_old()
-        count = sum(len(account.reports) for account in self._accounts.values())
-        for _ in range(count - MAX_REPORTS):
-            largest = max(self._accounts.values(), key=lambda account: len(account.reports))
-            largest.reports.popitem(last=False)
+
+    def _make_room(self, asking: AccountLandings, report: LandingReport) -> bool:
+        key = asking.name, report.id, report.stream
+        if self._has_room(asking):
+            self._left_out.pop(key, None)
+            return True
+        self._left_out[key] = self._now() + _silence(report)
+        self._left_out.move_to_end(key)
+        if len(self._left_out) > MAX_REPORTS:
+            self._left_out.popitem(last=False)
+        return False
+
+    def _has_room(self, asking: AccountLandings) -> bool:
+        """Or makes it."""
+        accounts = self._accounts.values()
+        if sum(len(account.reports) for account in accounts) < MAX_REPORTS:
+            return True
+        largest = max(accounts, key=lambda account: len(account.reports))
+        if largest.drop_silent() or asking.drop_silent():
+            return True
+        if len(largest.reports) <= len(asking.reports) + 1:
+            return False
+        largest.reports.popitem(last=False)
+        return True
 
 
 def read_report(subject: bytes, payload: bytes) -> LandingReport | None:
@@ -175,6 +227,11 @@ def read_report(subject: bytes, payload: bytes) -> LandingReport | None:
     except UNREADABLE_JSON:
         return None
     return report if is_about_it and report.state != "silent" else None
+
+
+def _silence(report: LandingReport) -> float:
+    """Seconds without a report after which it has no right to its place any more."""
+    return min(SILENT_INTERVALS * report.every, LONGEST_SILENCE_SECONDS)
 
 
 def _with_silence(received: Received, now: float) -> LandingReport:

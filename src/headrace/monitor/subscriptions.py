@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.config.identity import GLOBAL_ACCOUNT
 from headrace.engine.core.trie import Subscription
 
 DEFAULT_LIST_SIZE = 1024
 
 
-def account_labels(connection: Connection) -> dict[str, str]:
+def account_labels(connection: ClientConnection) -> dict[str, str]:
     """A connection that has not logged in is in the global account."""
     account = connection.account
     if account is None:
@@ -20,7 +20,7 @@ def account_labels(connection: Connection) -> dict[str, str]:
     return {"account": account.name, "account_tag": account.title}
 
 
-def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscription]:
+def subscriptions_of(connection: ClientConnection, offset: int = 0) -> Iterator[Subscription]:
     """Some at a time: responses are sent in pieces, and subscriptions come and go in between."""
     some, position = connection.link.some_subscriptions(0, offset)
     yield from some
@@ -29,11 +29,11 @@ def subscriptions_of(connection: Connection, offset: int = 0) -> Iterator[Subscr
         yield from some
 
 
-def list_subjects(connection: Connection) -> Iterator[str]:
+def list_subjects(connection: ClientConnection) -> Iterator[str]:
     return (show(subscription.subject) for subscription in subscriptions_of(connection))
 
 
-def list_details(connection: Connection) -> Iterator[dict[str, Any]]:
+def list_details(connection: ClientConnection) -> Iterator[dict[str, Any]]:
     return (describe_subscription(one, connection.cid) for one in subscriptions_of(connection))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headrace.accounts.account import Account
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.engine.core.interest import Interest
 from headrace.engine.core.trie import Subscription
 from headrace.go_formats import format_time
@@ -26,7 +26,7 @@ from headrace.monitor.subscriptions import (
     subscriptions_of,
 )
 
-Found = tuple[Connection, Subscription]
+Found = tuple[ClientConnection, Subscription]
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ def find_matching(accounts: list[Account], test: str) -> list[Found]:
     subject = test.encode("utf-8", "surrogateescape")
     matching = [account.interest.match(subject) for account in accounts]
     owned = ((one.owner, one) for plain, queues in matching for one in chain(plain, *queues))
-    found = [(owner, one) for owner, one in owned if isinstance(owner, Connection)]
+    found = [(owner, one) for owner, one in owned if isinstance(owner, ClientConnection)]
     return sorted(found, key=lambda each: each[0].cid)
 
 
@@ -106,11 +106,11 @@ def describe_found(found: list[Found]) -> Iterator[dict[str, Any]]:
     return (describe(connection, one) for connection, one in found)
 
 
-def describe(connection: Connection, subscription: Subscription) -> dict[str, Any]:
+def describe(connection: ClientConnection, subscription: Subscription) -> dict[str, Any]:
     return {**account_labels(connection), **describe_subscription(subscription, connection.cid)}
 
 
-def list_page(connections: list[Connection], offset: int, limit: int) -> Iterator[dict[str, Any]]:
+def list_page(connections: list[ClientConnection], offset: int, limit: int) -> Iterator[dict[str, Any]]:
     for connection in connections:
         count = len(connection.link.subscriptions)
         if offset >= count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from headrace.monitor.console.login import FAILURES_OF_ADDRESS, Attempts
 from headrace.monitor.console.refusal import Refusal
 from headrace.monitor.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, MAX_SESSIONS, Sessions
 from headrace.server import Server
-from tests.monitor.conftest import Starter
+from tests.clients import flush
+from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.console.conftest import StreamServer, Visit
 from tests.monitor.fetch import fetch, read_response
 
@@ -376,6 +378,43 @@ async def test_the_permissions_of_the_user_apply(streams: StreamServer, visit: V
     status, _ = await limited.refused("message.delete", account="$G", stream="S", seq="1")
     assert status == 403
     assert (await anna.view("messages", account="$G", stream="S"))["messages"][0]["seq"] == "1"
+
+
+async def test_the_overview_and_tables_show_what_the_permissions_allow(
+    streams: StreamServer, visit: Visit, connect: Connecter
+) -> None:
+    rights = {
+        "hooks": ("hooks.>",),
+        "lister": ("$JS.API.STREAM.LIST",),
+        "watcher": ("$SYS.REQ.ACCOUNT.PING.CONNZ",),
+    }
+    users = [
+        User(user=name, password="p", permissions=Permissions(publish=SubjectRules(allow=allow)))
+        for name, allow in rights.items()
+    ]
+    server = await streams(users=(ANNA, *users))
+    client = await connect(server.broker.port, user="anna", password="secret-a")
+    await client.jetstream().add_stream(name="PAYROLL", subjects=["pay"])
+    report = {"id": "q", "stream": "PAYROLL", "table": "secret/pay", "seq": 0}
+    await client.publish("$HEADRACE.LANDING.PAYROLL", json.dumps(report).encode())
+    await flush(client)
+    visitors = {name: await visit(server) for name in rights}
+    for name, visitor in visitors.items():
+        assert await visitor.log_in(user=name, password="p") == 200
+
+    for view in ("overview", "tables"):
+        status, document = await visitors["hooks"].get(f"view/{view}")
+        assert (status, document["error"]["message"]) == (
+            403,
+            'Permissions Violation for Publish to "$JS.API.STREAM.LIST"',
+        )
+    assert (await visitors["watcher"].get("view/tables"))[0] == 403
+    overview = await visitors["watcher"].view("overview")
+    assert (overview["hidden"], "streams" in overview, overview["connections"]) == (["streams"], False, 1)
+    assert [row["table"] for row in (await visitors["lister"].view("tables"))["tables"]] == ["secret/pay"]
+    overview = await visitors["lister"].view("overview")
+    assert (overview["hidden"], overview["streams"]["count"]) == (["traffic"], 1)
+    assert {"sample", "connections", "subscriptions", "slow"}.isdisjoint(overview)
 
 
 async def test_a_user_sees_its_account_and_an_operator_all(streams: StreamServer, visit: Visit) -> None:

@@ -17,19 +17,20 @@ from tests.monitor.console.conftest import Visit
 async def test_a_live_view_comes_again_and_again(
     start: Starter, visit: Visit, connect: Connecter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_views, "EVENT_SECONDS", 0.3)
+    monkeypatch.setattr(live_views, "EVENT_SECONDS", 0.05)
     server = await start()
     visitor = await visit(server)
     assert server.monitor is not None
     async with visitor.client.get(f"{visitor.base}/api/live/connections") as live:
         assert live.headers["Content-Type"] == "text/event-stream"
-        counts = []
         for number in range(3):
-            event = (await live.content.readuntil(b"\n\n")).decode()
-            assert event.startswith("event: view\ndata: {")
-            counts.append(json.loads(event.split("data: ")[1])["total"])
+            counts: list[int] = []
+            while not counts or counts[-1] < number:
+                event = (await live.content.readuntil(b"\n\n")).decode()
+                assert event.startswith("event: view\ndata: {")
+                counts.append(json.loads(event.split("data: ")[1])["total"])
+            assert set(counts) <= {number - 1, number}  # some may be as old as the connection is new
             await connect(server.broker.port, name=f"c{number}")
-        assert counts == [0, 1, 2]
         assert server.monitor.console.live.open == 1
     while server.monitor.console.live.open:
         await asyncio.sleep(0.05)

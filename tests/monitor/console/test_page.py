@@ -19,6 +19,7 @@ from headrace.config.identity import AccountLimits, AccountOptions, User
 from headrace.keys.nkeys import KeyPair
 from headrace.server import Server
 from tests.chromium import Tab
+from tests.clients import flush
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.console.conftest import PICTURES, StreamServer
 
@@ -39,6 +40,7 @@ LANDING = {
 
 
 READY = "!!document.querySelector('h1') && !document.querySelector('.skeleton')"
+PHONE_WIDTH = 390
 FOCUSED = "document.activeElement.innerText || document.activeElement.ariaLabel"
 
 
@@ -66,7 +68,7 @@ async def fill(client: Client) -> None:
     for value in (b"10", b"20"):
         await bucket.put("limits.orders", value)
     await client.publish("$HEADRACE.LANDING.ORDERS", json.dumps(LANDING).encode())
-    await client.flush()
+    await flush(client)
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ async def shop(streams: StreamServer, connect: Connecter) -> Server:
     client = await connect(server.broker.port, name="shop-frontend")
     await fill(client)
     await client.subscribe("greet.*", cb=greet)
-    await client.flush()
+    await flush(client)
     return server
 
 
@@ -102,14 +104,57 @@ async def test_the_overview_is_live(shop: Server, tab: Tab, connect: Connecter) 
 
 
 @pytest.mark.parametrize(
-    "view", ["overview", "connections", "streams", "stream/$G/ORDERS", "tables", "publish"]
+    "view",
+    [
+        "overview",
+        "connections",
+        "streams",
+        "stream/$G/ORDERS",
+        "consumers",
+        "buckets",
+        "bucket/$G/config",
+        "tables",
+        "publish",
+    ],
 )
 async def test_a_phone_scrolls_in_one_direction(shop: Server, tab: Tab, view: str) -> None:
-    await tab.resize(390, 844, mobile=True)
+    """A page that is too wide makes the window wider on a phone, so it is compared with the screen."""
+    await tab.resize(PHONE_WIDTH, 844, mobile=True)
     await tab.open(address(shop, f"#/{view}"))
     await tab.until(READY)
-    assert await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    widths = await tab.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths == [PHONE_WIDTH, PHONE_WIDTH]
     await tab.photograph(PICTURES / f"phone-{view.partition('/')[0]}.png")
+
+
+async def test_a_phone_shows_how_far_a_table_is_behind(shop: Server, tab: Tab, connect: Connecter) -> None:
+    client = await connect(shop.broker.port)
+    long = LANDING | {"id": "land-all-of-them-" + "x" * 40, "table": f"/{'deep/' * 20}tables/all", "seq": 0}
+    await client.publish("$HEADRACE.LANDING.ORDERS", json.dumps(long).encode())
+    await flush(client)
+    await tab.resize(PHONE_WIDTH, 844, mobile=True)
+    await tab.open(address(shop, "#/tables"))
+    await tab.see("40", "running", "…/tables/all")
+    await tab.until("document.querySelectorAll('tbody tr').length === 2")
+    shown = await tab.evaluate(
+        "[...document.querySelectorAll('th')].filter((one) => one.getBoundingClientRect().right <= "
+        f"{PHONE_WIDTH}).map((one) => one.textContent)"
+    )
+    assert shown[:3] == ["Table", "Behind", "State"]
+    await tab.photograph(PICTURES / "phone-tables-long.png")
+
+
+async def test_a_dialog_and_a_toast_fit_a_phone(shop: Server, tab: Tab) -> None:
+    await tab.resize(PHONE_WIDTH, 844, mobile=True)
+    await tab.open(address(shop, "#/connections"))
+    await tab.see("shop-frontend")
+    await tab.evaluate("document.querySelector('td.acts button').click()")
+    await tab.see("Most clients reconnect by themselves")
+    right = "document.querySelector('{}').getBoundingClientRect().right"
+    assert await tab.evaluate(right.format("dialog")) <= PHONE_WIDTH
+    await tab.click("text=Close connection")
+    await tab.until("document.querySelector('.toasts .notice')?.innerText.includes('is closed.')")
+    assert await tab.evaluate(right.format(".toasts .notice")) <= PHONE_WIDTH
 
 
 async def test_a_connection_is_found_looked_at_and_closed(shop: Server, tab: Tab, connect: Connecter) -> None:
@@ -120,7 +165,7 @@ async def test_a_connection_is_found_looked_at_and_closed(shop: Server, tab: Tab
 
     client = await connect(shop.broker.port, name="noisy", closed_cb=on_closed)
     await client.subscribe("orders.*", queue="workers")
-    await client.flush()
+    await flush(client)
     await tab.open(address(shop, "#/connections"))
     await tab.see("shop-frontend", "noisy", "2 connections")
     await tab.photograph(PICTURES / "connections.png")
@@ -311,7 +356,7 @@ async def test_tables_show_how_far_they_are(shop: Server, tab: Tab, connect: Con
     await tab.photograph(PICTURES / "tables.png")
     report = {**LANDING, "seq": 40, "state": "failed"}
     await client.publish("$HEADRACE.LANDING.ORDERS", json.dumps(report).encode())
-    await client.flush()
+    await flush(client)
     await tab.see("failed", "up to date")
 
 

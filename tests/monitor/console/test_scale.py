@@ -34,10 +34,8 @@ async def large(streams: StreamServer, connect: Connecter) -> AsyncIterator[Serv
     for number in range(STREAMS - 1):
         await js.add_stream(name=f"S{number:03}", subjects=[f"s{number}.>"], storage="memory")
     await js.add_stream(name="WIDE", subjects=["wide.>"], storage="memory")
-    for start in range(0, SUBJECTS, 5000):
-        for number in range(start, start + 5000):
-            await client.publish(f"wide.{number:06}", b"{}")
-        await client.flush()
+    writers[0].write(b"".join(b"PUB wide.%06d 2\r\n{}\r\n" % number for number in range(SUBJECTS)))
+    await writers[0].drain()
     assert server.jetstream is not None
     log = server.jetstream.accounts["$G"].streams["WIDE"].log
     while len(server.broker.connections) <= CONNECTIONS or log.count < SUBJECTS:

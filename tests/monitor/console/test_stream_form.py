@@ -14,7 +14,7 @@ from headrace.server import Server
 from tests.chromium import Tab
 from tests.monitor.conftest import Connecter
 from tests.monitor.console.conftest import PICTURES, StreamServer, Visit, Visitor
-from tests.monitor.console.test_page import address
+from tests.monitor.console.test_page import PHONE_WIDTH, address
 
 OF = {"account": "$G", "stream": "ORDERS"}
 
@@ -234,14 +234,14 @@ async def edit(server: Server, tab: Tab) -> None:
 
 async def test_the_form_fits_a_phone(streams: StreamServer, tab: Tab) -> None:
     server = await streams()
-    await tab.resize(390, 844, mobile=True)
+    await tab.resize(PHONE_WIDTH, 844, mobile=True)
     await tab.open(address(server, "#/streams"))
     await tab.click("text=Create a stream…")
     await tab.until("!!document.querySelector('dialog')")
     fits = "[...document.querySelectorAll('dialog, dialog input, dialog select, dialog textarea')]"
-    inside = f"{fits}.every((node) => node.getBoundingClientRect().right <= window.innerWidth)"
+    inside = f"{fits}.every((node) => node.getBoundingClientRect().right <= {PHONE_WIDTH})"
     assert await tab.evaluate(inside)
-    assert await tab.evaluate("document.querySelector('dialog').scrollWidth <= window.innerWidth")
+    assert await tab.evaluate("document.querySelector('dialog').scrollWidth") <= PHONE_WIDTH
     await tab.photograph(PICTURES / "phone-create.png")
     await tab.type("dialog input[name=stream]", "S")
     await tab.click("text=Create stream")

@@ -11,10 +11,12 @@ from typing import Any
 
 import nats
 import pytest
-from nats.js.api import KeyValueConfig, RetentionPolicy, StreamConfig
+from nats.js.api import RetentionPolicy, StreamConfig
 
+from headrace.config.identity import AccountLimits, AccountOptions, User
 from headrace.monitor.console.views import messages as browser
 from headrace.server import Server
+from tests.clients import flush
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.console.conftest import StreamServer, Visit, Visitor
 
@@ -34,6 +36,39 @@ async def test_the_overview_counts(streams: StreamServer, visit: Visit, connect:
     assert view["sample"][1] >= 3
     assert view["sample"][5] >= 1  # groups were synced
     assert view["history"]
+
+
+async def test_the_figures_of_an_account_are_its_own(
+    streams: StreamServer, visit: Visit, connect: Connecter
+) -> None:
+    """Of clients that have left, too; and its limit, not that of the server."""
+    accounts = (
+        AccountOptions("SHOP", jetstream=AccountLimits(max_storage=1_000_000)),
+        AccountOptions("OTHER", jetstream=AccountLimits()),
+    )
+    users = tuple(User(user=name, password="p", account=name.upper()) for name in ("shop", "other"))
+    server = await streams(accounts=accounts, users=users, jetstream_max_store=50_000_000)
+    shop, other = await visit(server), await visit(server)
+    assert await shop.log_in(user="shop", password="p") == 200
+    assert await other.log_in(user="other", password="p") == 200
+    for so_far in (0, 100, 200):
+        assert (await shop.view("overview"))["sample"][1] == so_far
+        client = await connect(server.broker.port, user="shop", password="p")
+        for _ in range(100):
+            await client.publish("a", b"1234")
+        await flush(client)
+        view = await shop.view("overview")
+        assert (view["sample"][1], view["sample"][3], view["connections"]) == (
+            so_far + 100,
+            4 * (so_far + 100),
+            1,
+        )
+        await client.close()
+        while (await shop.view("overview"))["connections"]:
+            await asyncio.sleep(0.01)
+    assert (await other.view("overview"))["sample"][1] == 0
+    assert (await shop.view("overview"))["streams"]["max_storage"] == 1_000_000
+    assert (await other.view("overview"))["streams"]["max_storage"] == -1
 
 
 async def test_a_server_without_streams_says_so(start: Starter, visit: Visit) -> None:
@@ -56,7 +91,7 @@ async def test_connections_are_sorted_filtered_and_paged(
         client = await connect(server.broker.port, name=f"client-{number}")
         for place in range(number):
             await client.subscribe(f"subject.{place}")
-        await client.flush()
+        await flush(client)
     page = await visitor.view("connections", sort="subscriptions", order="down", limit=3)
     assert [one["name"] for one in page["connections"]] == ["client-6", "client-5", "client-4"]
     assert (page["total"], page["matching"]) == (7, 7)
@@ -192,6 +227,16 @@ async def test_a_search_is_bounded_and_continues(
     assert (page["scanned"], page["next"]) == (100, "101")
     assert await browse(visitor, where="x = 1") == []
     assert [one["seq"] for one in await browse(visitor, subject="s.rare")] == ["1"]
+
+
+async def test_a_start_that_is_no_sequence_is_explained(streams: StreamServer, visit: Visit) -> None:
+    visitor = await visit(await streams())
+    await visitor.act("request", account="$G", subject="$JS.API.STREAM.CREATE.S", payload='{"name":"S"}')
+    for wrong in ("abc", "-1", "1.5", "9" * 21):
+        status, document = await visitor.get(
+            "view/messages", params={"account": "$G", "stream": "S", "seq": wrong}
+        )
+        assert (status, document["error"]["message"]) == (400, '"Start at" is a sequence, such as 42.')
 
 
 async def test_messages_between_times(streams: StreamServer, visit: Visit, connect: Connecter) -> None:
@@ -366,7 +411,7 @@ async def test_publishing_and_requests(streams: StreamServer, visit: Visit, conn
             await request.respond(b"\x00" + request.data)
 
     await client.subscribe("ask", cb=answer)
-    await client.flush()
+    await flush(client)
     assert (await visitor.act("publish", account="$G", subject="ask"))["delivered"]
     reply = await visitor.act("request", account="$G", subject="ask", payload="1")
     assert base64.b64decode(reply["data"]) == b"\x001"
@@ -375,44 +420,10 @@ async def test_publishing_and_requests(streams: StreamServer, visit: Visit, conn
     async def keep_silent(request: Any) -> None: ...
 
     await client.subscribe("silent", cb=keep_silent)
-    await client.flush()
+    await flush(client)
     assert (await visitor.refused("request", account="$G", subject="silent", seconds=0.05))[0] == 504
     large = "x" * (server.options.max_payload + 1)
     assert (await visitor.refused("publish", account="$G", subject="s.1", payload=large))[0] == 413
-
-
-async def test_keys_are_edited_only_as_they_were_seen(
-    streams: StreamServer, visit: Visit, connect: Connecter
-) -> None:
-    server = await streams()
-    client = await connect(server.broker.port)
-    bucket = await client.jetstream().create_key_value(KeyValueConfig(bucket="config", history=5))
-    for value in (b"1", b"2"):
-        await bucket.put("a.b", value)
-    visitor = await visit(server)
-    of = {"account": "$G", "bucket": "config"}
-    (row,) = (await visitor.view("buckets"))["buckets"]
-    assert (row["bucket"], row["keys"], row["history"]) == ("config", 1, 5)
-    (key,) = (await visitor.view("keys", **of))["keys"]
-    assert (key["key"], key["operation"], base64.b64decode(key["data"])) == ("a.b", "PUT", b"2")
-    shown = await visitor.view("key", **of, key="a.b")
-    assert [base64.b64decode(one["data"]) for one in shown["history"]] == [b"2", b"1"]
-    revision = shown["history"][0]["seq"]
-    await visitor.act("key.put", **of, key="a.b", value="3", revision=revision)
-    status, message = await visitor.refused("key.put", **of, key="a.b", value="4", revision=revision)
-    assert status == 409
-    assert "Somebody has changed this key in the meantime" in message
-    assert (await bucket.get("a.b")).value == b"3"
-    await visitor.act("key.put", **of, key="new", value="1", revision="0")
-    assert (await visitor.refused("key.put", **of, key="new", value="1", revision="0"))[0] == 409
-    await visitor.act("key.delete", **of, key="a.b")
-    with pytest.raises(nats.js.errors.KeyNotFoundError):
-        await bucket.get("a.b")
-    keys = (await visitor.view("keys", **of, filter="a.*"))["keys"]
-    assert [(one["key"], one["operation"]) for one in keys] == [("a.b", "DEL")]
-    await visitor.act("key.purge", **of, key="a.b")
-    assert len((await visitor.view("key", **of, key="a.b"))["history"]) == 1
-    assert (await visitor.refused("key.put", account="$G", bucket="none", key="a", value=""))[0] == 404
 
 
 async def test_tables_show_what_queries_report(
@@ -439,7 +450,7 @@ async def test_tables_show_what_queries_report(
     }
     await client.publish("$HEADRACE.LANDING.ORDERS", json.dumps(report).encode())
     await client.publish("$HEADRACE.LANDING.ORDERS", b'{"id": "<broken>"')
-    await client.flush()
+    await flush(client)
     visitor = await visit(server)
     (row,) = (await visitor.view("tables"))["tables"]
     assert (row["table"], row["state"], row["lag"], row["dead_letters"]) == ("tables/orders", "running", 3, 2)

@@ -60,7 +60,7 @@ async def values(port: int, target: str = "/metrics") -> Values:
 
 async def ask(client: Client, verb: str, body: object = None) -> dict[str, Any]:
     request = json.dumps(body).encode() if body is not None else b""
-    answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{verb}", request, timeout=10)).data)
+    answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{verb}", request, timeout=30)).data)
     assert "error" not in answer, answer
     return answer
 
@@ -96,17 +96,17 @@ async def populated(
     twice = [{"name": "ORDERS", "filter_subject": f"orders.{n}"} for n in (1, 2)]
     await create_stream(client, "SOURCES", sources=[*twice, {"name": "NOWHERE"}])
     for number in range(10):
-        await client.request(f"orders.{number}", b"payload", timeout=10)
+        await client.request(f"orders.{number}", b"payload", timeout=30)
     await create_consumer(client, "ORDERS", "pull")
     await create_consumer(client, "ORDERS", "push", deliver_subject="nobody")
     await create_consumer(client, HOSTILE, "c\"'☃")
     inbox = await client.subscribe("inbox")
     await client.publish("$JS.API.CONSUMER.MSG.NEXT.ORDERS.pull", b'{"batch":3}', reply="inbox")
     for _ in range(3):
-        message = await inbox.next_msg(timeout=10)
-    await client.request(message.reply, b"+ACK", timeout=10)
+        message = await inbox.next_msg(timeout=30)
+    await client.request(message.reply, b"+ACK", timeout=30)
     await client.publish("$JS.API.CONSUMER.MSG.NEXT.ORDERS.pull", b'{"batch":1}', reply="inbox")
-    await inbox.next_msg(timeout=10)
+    await inbox.next_msg(timeout=30)
     await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{HOSTILE}.c\"'☃", b"1", reply="inbox")
     await report(
         client,

@@ -19,6 +19,7 @@ class Peer:
 
     def __init__(self, server: Server, **options: Any) -> None:
         self.socket = socket.create_connection((server.host, server.port), PATIENCE_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
         self.info = json.loads(self._until(lambda frames: bool(frames))[0].argument)
         if options:

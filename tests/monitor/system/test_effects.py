@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import nats
 import pytest
@@ -19,7 +20,7 @@ from headrace.http.peer import PIECE_BYTES
 from headrace.monitor.accstatz import CONNECTIONS_IN_A_TURN, sum_traffic
 from headrace.monitor.system.answers import ACCOUNT_ROUTES, SERVER_ROUTES
 from headrace.monitor.system.line import MAX_WAITING
-from tests.clients import flush
+from tests.clients import PATIENCE_SECONDS, flush
 from tests.monitor.conftest import Connecter, Starter
 from tests.monitor.fetch import fetch
 from tests.monitor.system.peer import Peer
@@ -73,14 +74,18 @@ async def ask(client: Client, subject: str, body: object = None) -> dict[str, ob
 async def test_a_client_is_kicked(kind: ServerKind) -> None:
     with running_server(kind, CONFIG) as server, Peer(server, user="a", **{"pass": "a"}) as peer:
         cid = peer.info["client_id"]
-        async with system_client(server) as (client, subject):
+        peer.sync()
+        async with system_client(server) as (client, subject), asyncio.timeout(PATIENCE_SECONDS):
             assert await ask(client, f"{subject}.KICK", {"cid": cid}) == {}
-            peer.socket.settimeout(30)
-            while peer.socket.recv(4096):
+            peer.last_words()
+            # nats-server closes the socket first, and then forgets the client.
+            reasons: list[str] = []
+            while not reasons:
+                closed: Any = await ask(client, "$SYS.REQ.SERVER.PING.CONNZ", {"state": 1, "cid": cid})
+                reasons = [one["reason"] for one in closed["data"]["connections"]]
+            assert reasons == ["Kicked"]
+            while not (again := await ask(client, f"{subject}.KICK", {"cid": cid})):
                 pass
-            connections = await ask(client, "$SYS.REQ.SERVER.PING.CONNZ", {"state": 1, "cid": cid})
-            assert [one["reason"] for one in connections["data"]["connections"]] == ["Kicked"]  # type: ignore[index]
-            again = await ask(client, f"{subject}.KICK", {"cid": cid})
             assert again == {"error": {"code": 500, "description": "no such client or leafnode id"}}
 
 

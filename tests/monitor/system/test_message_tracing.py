@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -88,7 +89,9 @@ def play_all(kind: ServerKind, store: str) -> dict[str, Played]:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[ServerKind, dict[str, Played]]:
     kinds: tuple[ServerKind, ServerKind] = ("nats-server", "headrace")
-    return {kind: play_all(kind, str(tmp_path_factory.mktemp(kind))) for kind in kinds}
+    stores = [str(tmp_path_factory.mktemp(kind)) for kind in kinds]
+    with ThreadPoolExecutor() as players:
+        return dict(zip(kinds, players.map(play_all, kinds, stores), strict=True))
 
 
 @pytest.mark.parametrize("name", SCENES)

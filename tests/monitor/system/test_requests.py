@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.clients import flush
 from tests.monitor.fetch import fetch
 from tests.monitor.system.bodies import ACCOUNT_OPTIONS, BODIES, SERVER_OPTIONS, bodies_of
 from tests.monitor.test_parameters import VOLATILE, kind_of, normalise, populated_server
@@ -21,6 +23,7 @@ from tests.monitor.test_parameters import VOLATILE, kind_of, normalise, populate
 REQUESTS_AT_ONCE = 200
 FENCE = "$SYS.REQ.ACCOUNT.PING.STATZ"
 """Answered in every account, after all that was asked before it."""
+NSUBS = "$SYS.REQ.ACCOUNT.NSUBS"
 FLAGS = {"flags", "seq", "time", "id", "timestamp"}
 # nats-server shows queues, the memory of Go, and subscriptions of its own.
 ONLY_THE_FORM = {"EXPVARZ", "IPQUEUESZ"}
@@ -159,6 +162,33 @@ async def test_requests_about_accounts_are_answered_as_by_nats_server(tmp_path: 
     ]
     async with both(tmp_path) as urls:
         assert await differences(requests, "s", urls) == {}
+
+
+async def test_subscriptions_are_counted_as_by_nats_server(tmp_path: Path) -> None:
+    subjects = ["", "x", "x.y", "x.*", "*", "*.*", "x.>", ">", "o.1", "nobody", "a..b", "$JS.API.INFO"]
+    queues = [{}, {"queue": None}, {"queue": ""}] + [
+        {"queue": base64.b64encode(name).decode()} for name in (b"w", b"nobody")
+    ]
+    bodies = [
+        {"acc": account, "subject": subject, **queue}
+        for account in ("A", "B", "SYS", "$G", "nobody", "")
+        for subject in subjects
+        for queue in queues
+    ]
+    bad = [b"", b"{", b"[]", b"{}", b"null", b'{"acc": 5}', b'{"acc": "A", "subject": "x", "queue": "w"}']
+    requests = [(NSUBS, body) for body in (*(json.dumps(one).encode() for one in bodies), *bad)]
+    async with both(tmp_path) as urls:
+        found = []
+        for url in urls:
+            client = await nats.connect(url, user="a", password="a")
+            for subject, queue in (("x", ""), ("x", "w"), ("x", "w"), ("x", "v"), ("x.*", ""), ("o.1", "w")):
+                await client.subscribe(subject, queue=queue)
+            await flush(client)
+            async with requester(url, "s") as asking:
+                found.append([[one.data for one in answers] for answers in await asking.ask(requests)])
+            await client.close()
+    assert dict(zip(requests, found[1], strict=True)) == dict(zip(requests, found[0], strict=True))
+    assert found[0][requests.index((NSUBS, b'{"acc": "A", "subject": "x"}'))] == [b"4"]
 
 
 async def test_a_server_is_asked_by_its_id_as_well(tmp_path: Path) -> None:

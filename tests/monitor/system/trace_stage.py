@@ -86,7 +86,9 @@ class Stage:
         """Note what has come since the last time. Returns how much all of them have heard so far."""
         for key, peer in self.peers.items():
             lines = self.heard.setdefault(key, [])
-            lines += [shown(frame) for frame in peer.sync() if frame.operation not in ("PONG", "INFO")]
+            lines += [
+                shown(frame) for frame in peer.sync() if frame.operation not in ("PONG", "INFO", "PING")
+            ]
         return sum(len(self.heard[key]) for key in self.peers)
 
 

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from headrace.accounts.account import Account
-from headrace.go_formats import format_time
+from headrace.go_formats import format_time, quote
 from headrace.monitor.console.asking import Asking, Document, shown
 from headrace.monitor.console.calls import HeaderList, decode_headers, encode_headers, read_answer
 from headrace.monitor.console.refusal import Refusal, bad_request, not_found
 from headrace.monitor.console.stream_settings import StreamSettings, read_settings
 from headrace.monitor.console.views.connections import find_connection
+from headrace.monitor.console.views.keyvalue import OPERATION, operation_of
 from headrace.monitor.console.views.messages import WHOLE_BYTES
-from headrace.subjects.grammar import is_subset, is_valid_publish_subject
+from headrace.subjects.grammar import encode, is_subset, is_valid_publish_subject
+from headrace.subjects.keys import KEY_RULE, is_valid_key
 
 if TYPE_CHECKING:
     from headrace.streams.stream import Stream
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 MAX_WAIT_SECONDS = 60.0
 MAX_PAUSE_SECONDS = 10 * 366 * 86400.0
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-OPERATION = "KV-Operation"
 NO_TOKEN = frozenset(" .*>\t\r\n\f\0/\\")
 
 
@@ -97,7 +98,12 @@ class OfKey(OfAccount):
     bucket: str
     key: str
     revision: str = ""
-    """The one that the user saw; another one in the meantime is an error. Empty: it does not matter."""
+    """The one that the user saw; another one in the meantime is an error. 0: there is no such key yet. Empty:
+    it does not matter."""
+
+    @property
+    def is_new(self) -> bool:
+        return self.revision == "0"
 
 
 class PutKey(OfKey, kw_only=True):
@@ -265,28 +271,41 @@ async def request(ask: Asking, body: RequestBody) -> Document:
 
 
 async def change_key(ask: Asking, body: OfKey, payload: bytes, headers: HeaderList) -> Document:
-    """Raises Refusal, also if the key has changed since the user saw it."""
+    """Raises Refusal, also if the key has changed since the user saw it, or is there already."""
     account = ask.viewer.account(body.account)
     subject = f"$KV.{token(body.bucket, 'bucket')}.{body.key}"
     if not is_valid_publish_subject(subject):
         raise bad_request("A key is dot-separated tokens, without spaces and wildcards.")
-    if stream_of(ask, account, subject) is None:
+    stream = stream_of(ask, account, subject)
+    if stream is None:
         raise not_found("There is no such bucket here. A mirror is changed at its origin.")
-    if body.revision:
-        headers = [*headers, (EXPECTED, str(number(body.revision, "revision")))]
+    expected = number(body.revision, "revision") if body.revision else None
+    if expected == 0:
+        expected = last_removal(stream, subject)
+    if expected is not None:
+        headers = [*headers, (EXPECTED, str(expected))]
     try:
         return await store(ask, account, subject, payload, encode_headers(headers))
     except Refusal as refusal:
-        if "wrong last sequence" in refusal.message:
-            raise Refusal(
-                HTTPStatus.CONFLICT,
-                f"Somebody has changed this key in the meantime ({refusal.message}). Reload it first.",
-                err_code=refusal.err_code,
-            ) from None
-        raise
+        if "wrong last sequence" not in refusal.message:
+            raise
+        text = f"Somebody has changed this key in the meantime ({refusal.message}). Reload it first."
+        if body.is_new:
+            text = f"There is a key {quote(body.key)} already. Open it to edit it."
+        raise Refusal(HTTPStatus.CONFLICT, text, err_code=refusal.err_code) from None
+
+
+def last_removal(stream: Stream, subject: str) -> int:
+    """The sequence that said that a key is gone: it can be added again after it. 0: there is none."""
+    message = stream.log.get(stream.log.last(encode(subject)))
+    if message is None or not message.headers or operation_of(decode_headers(message.headers)) == "PUT":
+        return 0
+    return message.seq
 
 
 async def put_key(ask: Asking, body: PutKey) -> Document:
+    if body.is_new and not is_valid_key(body.key):
+        raise bad_request(f"A key may contain {KEY_RULE}.")
     return await change_key(ask, body, body.value.encode(), [])
 
 

@@ -49,13 +49,13 @@ class Asking(msgspec.Struct, frozen=True):
             raise bad_request(f"{name} is too long")
         return value
 
-    def number(self, name: str, default: int = 0) -> int:
-        """Raises Refusal unless it is a whole number that is not negative, of 64 bits."""
+    def number(self, name: str, default: int = 0, *, rule: str = "") -> int:
+        """Raises Refusal, with the rule, unless it is a whole number that is not negative, of 64 bits."""
         value = self.query.get(name, "")
         if not value:
             return default
         if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) >= 2**64:
-            raise bad_request(f"{name} is not a number from 0 on")
+            raise bad_request(rule or f"{name} is not a number from 0 on")
         return int(value)
 
     def page(self) -> tuple[int, int]:

@@ -91,6 +91,7 @@ def _write_jetstream(
         "streams": chosen.streams_cut,
         "consumers": chosen.consumers_cut,
         "origins": max(len(origins) - limits.streams, 0),
+        "landings": context.landings.left_out if context.landings is not None else 0,
     }
     yield from write_table(exposition, TOTALS, [Totals(chosen.stream_count, chosen.consumer_count)])
     yield from write_table(exposition, CUT, [Cut(*cut) for cut in cuts.items()])

@@ -167,7 +167,8 @@ CUT: Table[Cut] = Table(
     columns=(
         gauge(
             "headrace_metrics_cut",
-            "How many streams, consumers and origins this page leaves out, to be of a limited size.",
+            "How many streams, consumers, origins and landings this page leaves out,"
+            " to be of a limited size.",
             lambda cut: cut.left_out,
         ),
     ),

@@ -12,21 +12,26 @@ from typing import Any
 
 import msgspec
 
+from headrace.accounts.account import Account
+from headrace.broker.broker import Broker
+from headrace.broker.connection import ClientConnection
 from headrace.broker.ids import random_id
 from headrace.config.durations import format_duration
 from headrace.go_formats import NANOSECONDS, format_time, quote
 from headrace.monitor import accstatz, connz, healthz, jsz, subsz
 from headrace.monitor.accountz import make_account_info, make_accountz
-from headrace.monitor.documents import Document, Making
+from headrace.monitor.documents import Counting, Document, Making
 from headrace.monitor.endpoint import Context
 from headrace.monitor.neighbours import make_gatewayz, make_leafz, make_routez
 from headrace.monitor.process import make_expvarz
-from headrace.monitor.subscriptions import page
+from headrace.monitor.subscriptions import page, subscriptions_of
 from headrace.monitor.system import options as bodies
 from headrace.monitor.varz import make_varz
+from headrace.subjects.grammar import decode, has_wildcard, is_subset
 
 STATES = {0: ("open",), 1: ("closed",), 2: ("open", "closed")}
 CONNECTIONS_TYPE = "io.nats.server.advisory.v1.account_connections"
+SUBSCRIPTIONS_IN_A_TURN = 2000
 LONGEST_PROFILE = 15 * NANOSECONDS
 
 
@@ -196,3 +201,36 @@ def make_connections(context: Context, name: str) -> Making:
         }
 
     return make()
+
+
+def count_subscriptions(broker: Broker, name: str, subject: str, queue: bytes | None) -> Counting:
+    """Of an account's clients, in this queue group if there is one: those that a message to the subject would
+    match; of a subject with wildcards, those that are part of it. Raises Unanswered if there are no clients.
+    """
+    account = broker.accounts.get(name)
+    if account is None or not account.connections:
+        raise Unanswered
+    if not has_wildcard(subject):
+        plain, queues = account.interest.match(subject.encode("utf-8", "surrogateescape"))
+        matching = [one for members in queues for one in members if queue in (None, one.queue)]
+        matching += plain if queue is None else []
+        return _count_of(sum(isinstance(one.owner, ClientConnection) for one in matching))
+    return _count_parts(broker, account, subject, queue)
+
+
+def _count_of(count: int) -> Counting:
+    yield from ()
+    return count
+
+
+def _count_parts(broker: Broker, account: Account, subject: str, queue: bytes | None) -> Counting:
+    count = looked = 0
+    for connection in [one for one in broker.connections.values() if one.account is account]:
+        for one in subscriptions_of(connection):
+            count += (queue is None or (one.queue or b"") == queue) and is_subset(
+                decode(one.subject), subject
+            )
+            looked += 1
+            if looked % SUBSCRIPTIONS_IN_A_TURN == 0:
+                yield
+    return count

@@ -6,6 +6,8 @@ read, 500 for what cannot be done.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -15,12 +17,19 @@ from headrace.engine.core.sinks import InboxMessage
 from headrace.monitor.documents import Document, Making
 from headrace.monitor.endpoint import Context
 from headrace.monitor.query import BadQuery
-from headrace.monitor.system.answers import Route, Unanswered, make_connections, make_id
+from headrace.monitor.system.answers import (
+    Route,
+    Unanswered,
+    count_subscriptions,
+    make_connections,
+    make_id,
+)
 from headrace.monitor.system.options import (
     ClientRequest,
     ConnectionsRequest,
     EventFilterOptions,
     StatszEventOptions,
+    SubscriptionsRequest,
 )
 from headrace.monitor.system.statsz import describe_statsz
 from headrace.streams.api.json_requests import PREFIX, unmarshal
@@ -145,3 +154,18 @@ def answer_connections(call: Call) -> Document:
             logger.error("Error unmarshalled account does not match subject")
             raise Unanswered
     return make_connections(call.context, call.account)
+
+
+def answer_subscriptions(call: Call) -> Document:
+    """A number. Raises Unanswered."""
+    logger = call.context.broker.logger
+    if not call.message.payload:
+        logger.error("request requires a body")
+        raise Unanswered
+    try:
+        asked = call.read(SubscriptionsRequest)
+        queue = None if asked.queue is None else base64.b64decode(asked.queue, validate=True)
+    except (BadBody, binascii.Error) as error:
+        logger.error(f"Error unmarshalling account nsubs request message: {error}")
+        raise Unanswered from None
+    return count_subscriptions(call.context.broker, asked.acc, asked.subject, queue)

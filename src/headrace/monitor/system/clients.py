@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.accounts.account import Account
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.go_formats import NANOSECONDS, format_time
 
 REDACTED = "[REDACTED]"
 
 
 def describe_client(
-    connection: Connection, account: Account, stopped: int | None = None, *, tag: str = ""
+    connection: ClientConnection, account: Account, stopped: int | None = None, *, tag: str = ""
 ) -> dict[str, Any]:
     """In nats-server's order. `account` is the one it is in, or would be in if it had been admitted.
 
@@ -41,7 +41,7 @@ def describe_client(
     return {name: value for name, value in described.items() if value}
 
 
-def claimed_user(connection: Connection) -> str:
+def claimed_user(connection: ClientConnection) -> str:
     """Who it says it is; a token stays secret."""
     options = connection.options
     return options.nkey or options.user or connection.user or (REDACTED if options.auth_token else "")

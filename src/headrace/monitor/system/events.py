@@ -22,7 +22,7 @@ import msgspec
 
 from headrace.accounts.account import Account
 from headrace.broker.broker import Broker
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.broker.ids import random_id
 from headrace.broker.timers import EqualTimers
 from headrace.config.identity import GLOBAL_ACCOUNT
@@ -67,14 +67,14 @@ class SystemEvents:
 
     # -- what the broker tells
 
-    def on_connect(self, connection: Connection) -> None:
+    def on_connect(self, connection: ClientConnection) -> None:
         account = self._account_of(connection)
         subject = f"$SYS.ACCOUNT.{account.name}.CONNECT"
         if self._is_wanted(subject):
             client = describe_client(connection, account)
             self._publish(subject, {**_typed("client_connect"), **self._server(), "client": client})
 
-    def on_disconnect(self, connection: Connection, reason: str) -> None:
+    def on_disconnect(self, connection: ClientConnection, reason: str) -> None:
         account = self._account_of(connection)
         subject = f"$SYS.ACCOUNT.{account.name}.DISCONNECT"
         if self._is_wanted(subject):
@@ -95,7 +95,7 @@ class SystemEvents:
             for subject in wanted:
                 self._publish(subject, {**event, **self._server(), **figures})
 
-    def on_bad_credentials(self, connection: Connection, reason: str) -> None:
+    def on_bad_credentials(self, connection: ClientConnection, reason: str) -> None:
         """For the owners of an account: the one that an authorization service works in, or the global one."""
         callout = self._broker.options.callout
         account = self._broker.accounts.get(callout.account if callout else GLOBAL_ACCOUNT)
@@ -103,7 +103,7 @@ class SystemEvents:
         if account is not None and self._is_wanted(subject, account):
             self._publish(subject, self._describe_end(connection, account, reason), account)
 
-    def on_refused(self, connection: Connection, reason: str) -> None:
+    def on_refused(self, connection: ClientConnection, reason: str) -> None:
         subject = f"$SYS.SERVER.{self._broker.server_id}.CLIENT.AUTH.ERR"
         if self._is_wanted(subject):
             account = self._account_of(connection)
@@ -128,7 +128,7 @@ class SystemEvents:
 
     # -- events
 
-    def _describe_end(self, connection: Connection, account: Account, reason: str) -> dict[str, Any]:
+    def _describe_end(self, connection: ClientConnection, account: Account, reason: str) -> dict[str, Any]:
         link = connection.link
         stopped = int(connection.stopped_at * NANOSECONDS) or time.time_ns()
         return {
@@ -143,7 +143,7 @@ class SystemEvents:
     def _server(self) -> dict[str, Any]:
         return {"server": self._broker.stamp.next()}
 
-    def _account_of(self, connection: Connection) -> Account:
+    def _account_of(self, connection: ClientConnection) -> Account:
         """Before it is admitted, a client is in the global account, as in nats-server."""
         return connection.account or self._broker.accounts.of_everybody
 

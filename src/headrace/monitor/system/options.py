@@ -152,6 +152,14 @@ class ClientRequest(Wire):
     cid: Uint64 = 0
 
 
+class SubscriptionsRequest(Wire):
+    """NSUBS. The queue group is in base64; without one, all subscriptions count."""
+
+    acc: str = ""
+    subject: str = ""
+    queue: str | None = None
+
+
 class ConnectionsRequest(Wire):
     """CONNS. Whoever asks may repeat the account of the subject."""
 

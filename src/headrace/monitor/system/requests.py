@@ -6,6 +6,7 @@
     $SYS.REQ.SERVER.<id>.RELOAD, KICK, LDM      read the configuration again, close or warn a client
     $SYS.REQ.ACCOUNT.<account>.<Z>              about an account: CONNZ, SUBSZ, LEAFZ, JSZ, INFO, STATZ, CONNS
     $SYS.REQ.ACCOUNT.PING.STATZ                 about all of them
+    $SYS.REQ.ACCOUNT.NSUBS                      how many subscriptions match a subject
 
 All of that is in the system account, which others do not see. In every other account, clients may ask for its
 own CONNZ and STATZ.
@@ -33,6 +34,7 @@ from headrace.monitor.system.calls import (
     answer_id,
     answer_route,
     answer_statsz,
+    answer_subscriptions,
     client_of,
 )
 from headrace.monitor.system.line import Line
@@ -121,6 +123,7 @@ class SystemRequests:
         handlers |= {f"$SYS.REQ.ACCOUNT.*.{kind}": partial(self._on_account, kind) for kind in ACCOUNT_ROUTES}
         handlers["$SYS.REQ.ACCOUNT.*.CONNS"] = self._on_connections
         handlers[ALL_STATZ] = self._on_all_statz
+        handlers["$SYS.REQ.ACCOUNT.NSUBS"] = self._on_subscriptions
         return handlers
 
     def _on_own(self, account: str, kind: str, message: InboxMessage) -> Document:
@@ -139,6 +142,9 @@ class SystemRequests:
 
     def _on_connections(self, message: InboxMessage) -> Document:
         return answer_connections(Call(self._context, message, account_of(message)))
+
+    def _on_subscriptions(self, message: InboxMessage) -> Document:
+        return answer_subscriptions(Call(self._context, message))
 
     def _on_statsz(self, message: InboxMessage) -> Document:
         return answer_statsz(self._publish_statsz, Call(self._context, message))

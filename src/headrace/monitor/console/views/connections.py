@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-import time
 from collections.abc import Callable
 from typing import Any
 
-from headrace.broker.connection import Connection
+from headrace.broker.connection import ClientConnection
 from headrace.monitor.console.asking import Asking, Document, shown
 from headrace.monitor.console.refusal import not_found
+from headrace.monitor.console.views.listing import Listing
 
 CONNECTIONS_IN_A_TURN = 500
 SUBSCRIPTIONS_SHOWN = 200
 RIGHT_TO_LOOK = "$SYS.REQ.ACCOUNT.PING.CONNZ"
 """By this subject a client of nats-server asks for the connections of its account."""
 
-SORTS: dict[str, Callable[[Connection], Any]] = {
+SORTS: dict[str, Callable[[ClientConnection], Any]] = {
     "cid": lambda one: one.cid,
     "name": lambda one: one.options.name.lower(),
     "user": lambda one: user_of(one).lower(),
@@ -32,19 +31,16 @@ SORTS: dict[str, Callable[[Connection], Any]] = {
 }
 
 
-def user_of(connection: Connection) -> str:
+def user_of(connection: ClientConnection) -> str:
     return connection.user or connection.options.user or ("[token]" if connection.options.auth_token else "")
 
 
 async def show_connections(ask: Asking) -> Document:
     ask.viewer.check_publish(RIGHT_TO_LOOK)
-    key = SORTS[ask.choice("sort", SORTS)]
-    largest_first = ask.choice("order", ("up", "down")) == "down"
-    wanted = ask.text("filter").lower()
-    offset, limit = ask.page()
+    listing = Listing(ask, SORTS)
     accounts = ask.accounts()
     everything = list(ask.broker.connections.values())
-    found: list[Connection] = []
+    found: list[ClientConnection] = []
     total = 0
     for start in range(0, len(everything), CONNECTIONS_IN_A_TURN):
         if start:
@@ -52,26 +48,21 @@ async def show_connections(ask: Asking) -> Document:
         for connection in everything[start : start + CONNECTIONS_IN_A_TURN]:
             if connection.account in accounts:
                 total += 1
-                if not wanted or is_meant(connection, wanted):
+                if not listing.wanted or is_meant(connection, listing.wanted):
                     found.append(connection)
-    pick = heapq.nlargest if largest_first else heapq.nsmallest
-    page = pick(offset + limit, found, key=lambda one: (key(one), one.cid))[offset:]
+    page = listing.page(found, lambda one: (one.cid,))
     return {
-        "now": int(time.time() * 1000),
-        "total": total,
-        "matching": len(found),
-        "offset": offset,
-        "limit": limit,
+        **listing.describe(total, len(found)),
         "connections": [describe_connection(one) for one in page],
     }
 
 
-def is_meant(connection: Connection, wanted: str) -> bool:
+def is_meant(connection: ClientConnection, wanted: str) -> bool:
     texts = (connection.options.name, user_of(connection), connection.host, str(connection.cid))
     return any(wanted in text.lower() for text in texts)
 
 
-def describe_connection(connection: Connection) -> Document:
+def describe_connection(connection: ClientConnection) -> Document:
     link, options = connection.link, connection.options
     return {
         "cid": connection.cid,
@@ -94,7 +85,7 @@ def describe_connection(connection: Connection) -> Document:
     }
 
 
-def find_connection(ask: Asking, cid: int) -> Connection:
+def find_connection(ask: Asking, cid: int) -> ClientConnection:
     """Raises Refusal, whether it is another account's or does not exist."""
     connection = ask.broker.connections.get(cid)
     if connection is None or connection.account not in ask.accounts():

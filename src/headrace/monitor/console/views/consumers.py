@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import msgspec
 
 from headrace.monitor.console.asking import Asking, Document
 from headrace.monitor.console.refusal import not_found
+from headrace.monitor.console.views.listing import Listing
 
 if TYPE_CHECKING:
     from headrace.streams.consumers.consumer import Consumer
@@ -36,27 +36,20 @@ async def show_consumers(ask: Asking) -> Document:
     name = ask.text("stream")
     streams = [ask.stream(name)] if name else list(ask.streams())
     ask.viewer.check_publish(f"$JS.API.CONSUMER.LIST.{name or '*'}")
-    key = SORTS[ask.choice("sort", SORTS)]
-    largest_first = ask.choice("order", ("up", "down")) == "down"
-    wanted = ask.text("filter").lower()
-    offset, limit = ask.page()
+    listing = Listing(ask, SORTS)
     everything = [consumer for stream in streams for consumer in stream.consumers.values()]
+    wanted = listing.wanted
     found = [
         one
         for one in everything
         if not wanted or wanted in one.name.lower() or wanted in one.stream.name.lower()
     ]
-    pick = heapq.nlargest if largest_first else heapq.nsmallest
-    page = pick(offset + limit, found, key=lambda one: (key(one), one.name, one.stream.name))[offset:]
+    page = listing.page(found, lambda one: (one.name, one.stream.name))
     consumers: list[Document] = []
     if page:
         consumers = await ask.jetstream.slices.map(summarize, page)
     return {
-        "now": int(time.time() * 1000),
-        "total": len(everything),
-        "matching": len(found),
-        "offset": offset,
-        "limit": limit,
+        **listing.describe(len(everything), len(found)),
         "consumers": consumers,
     }
 

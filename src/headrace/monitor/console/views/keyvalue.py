@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.basics.filters import Filter
 from headrace.monitor.console.asking import Asking, Document
+from headrace.monitor.console.calls import HeaderList
 from headrace.monitor.console.refusal import bad_request, not_found
 from headrace.monitor.console.views.messages import WHOLE_BYTES, describe_message
 from headrace.monitor.console.views.streams import KEY_VALUE, check_pattern
@@ -19,6 +20,9 @@ HISTORY_SHOWN = 64
 """The most that a bucket keeps."""
 STEP_LOOKS = 2000
 OPERATION = "KV-Operation"
+MARKER_REASON = "Nats-Marker-Reason"
+MARKERS = {"MaxAge": "PURGE", "Purge": "PURGE", "Remove": "DEL"}
+"""What a marker that the server placed means, by its reason: a key that has expired is one of them."""
 
 
 async def show_buckets(ask: Asking) -> Document:
@@ -66,6 +70,12 @@ def find_bucket(ask: Asking) -> tuple[Stream, str]:
     return stream, f"$KV.{origin}."
 
 
+def operation_of(headers: HeaderList) -> str:
+    """PUT, DEL or PURGE: what a message says about its key."""
+    found = dict(headers)
+    return found.get(OPERATION) or MARKERS.get(found.get(MARKER_REASON, ""), "PUT")
+
+
 async def show_keys(ask: Asking) -> Document:
     """Also keys that were deleted: their history may be wanted."""
     from headrace.streams.api.stream_info import count_subjects
@@ -83,9 +93,8 @@ async def show_keys(ask: Asking) -> Document:
         message = log.get(log.last(encode(subject)))
         if message is not None:
             described = describe_message(message, 120)
-            operation = dict(described["headers"]).get(OPERATION, "")
             key = described["subject"].removeprefix(prefix)
-            keys.append(described | {"key": key, "operation": operation or "PUT"})
+            keys.append(described | {"key": key, "operation": operation_of(described["headers"])})
     return {
         "total": total,
         "offset": offset,
@@ -113,8 +122,7 @@ async def show_key(ask: Asking) -> Document:
         message, following = stream.log.look_for(place, filter_, STEP_LOOKS)
         if message is not None:
             described = describe_message(message, WHOLE_BYTES if message.seq == state[2] else 1024)
-            operation = dict(described["headers"]).get(OPERATION, "")
-            history.append(described | {"operation": operation or "PUT"})
+            history.append(described | {"operation": operation_of(described["headers"])})
             del history[:-HISTORY_SHOWN]
             place = message.seq + 1
             return False

@@ -182,7 +182,7 @@ def read_search(ask: Asking, log: Log) -> Search:
         first = max(first, log.seek_time(min(since * 1_000_000, NO_END)))
     if until := ask.number("to"):
         end = min(end, log.seek_time(min((until + 1) * 1_000_000, NO_END)))
-    if seq := ask.number("seq"):
+    if seq := ask.number("seq", rule='"Start at" is a sequence, such as 42.'):
         first, end = (first, min(end, seq + 1)) if backward else (max(first, seq), end)
     if pattern != FULL_WILDCARD:
         end = min(end, log.last(encode(pattern)) + 1)

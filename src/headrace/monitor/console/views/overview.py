@@ -1,4 +1,7 @@
-"""The first view: how much passes through, what is connected, what is stored, what is wrong."""
+"""The first view: how much passes through, what is connected, what is stored, what is wrong.
+
+It summarizes other views, and a user sees of each what its permissions allow: see PARTS.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,51 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from headrace import __version__
+from headrace.accounts.account import Account, Traffic
 from headrace.broker.broker import Broker
 from headrace.config.options import NATS_VERSION
 from headrace.monitor.console.asking import Asking, Document
 from headrace.monitor.console.history import take_sample
+from headrace.monitor.console.views.connections import RIGHT_TO_LOOK
 from headrace.monitor.usage import resident_bytes
 
 if TYPE_CHECKING:
+    from headrace.streams.jetstream import JetStream
+    from headrace.streams.jetstream_account import JetStreamAccount
     from headrace.streams.stream import Stream
 
 CLOSED_TO_SEARCH = 500
 SLOW_CONSUMERS_SHOWN = 5
 PROBLEMS_SHOWN = 10
+PARTS = {"traffic": RIGHT_TO_LOOK, "streams": "$JS.API.STREAM.LIST"}
+"""By these subjects a client asks for what a part of the overview is made of."""
 
 
 async def show_overview(ask: Asking) -> Document:
-    document: Document = {"now": int(time.time() * 1000), "server": describe_server(ask.broker)}
-    document |= describe_traffic(ask)
-    document["streams"] = describe_streams(ask)
-    document["slow"] = list_slow_consumers(ask)
-    if ask.viewer.sees_server and not ask.text("account"):
-        document["usage"] = {"memory": resident_bytes(), "cpu": ask.context.processor_share.read()}
-        if ask.text("history"):
-            document["history"] = list(ask.history.samples)
+    """Raises Refusal if the user may see no part of it."""
+    hidden = [part for part, subject in PARTS.items() if not ask.viewer.may_publish(subject)]
+    if len(hidden) == len(PARTS):
+        ask.viewer.check_publish(PARTS["streams"])
+    document: Document = {
+        "now": int(time.time() * 1000),
+        "server": describe_server(ask.broker),
+        "hidden": hidden,
+    }
+    if "streams" not in hidden:
+        document["streams"] = describe_streams(ask)
+    if "traffic" not in hidden:
+        document |= describe_traffic(ask)
+        document["slow"] = list_slow_consumers(ask)
+        if shows_server(ask):
+            document["usage"] = {"memory": resident_bytes(), "cpu": ask.context.processor_share.read()}
+            if ask.text("history"):
+                document["history"] = list(ask.history.samples)
     return document
+
+
+def shows_server(ask: Asking) -> bool:
+    """Whether the figures are those of the whole server, and not of accounts."""
+    return ask.viewer.sees_server and not ask.text("account")
 
 
 def describe_server(broker: Broker) -> Document:
@@ -45,9 +69,9 @@ def describe_server(broker: Broker) -> Document:
 
 
 def describe_traffic(ask: Asking) -> Document:
-    """Of the server; for one account, of those that are connected to it now."""
+    """Of the server; for one account, of all clients that it has and had."""
     broker = ask.broker
-    if ask.viewer.sees_server and not ask.text("account"):
+    if shows_server(ask):
         return {
             "sample": take_sample(broker, ask.context.jetstream),
             "connections": len(broker.connections),
@@ -58,20 +82,31 @@ def describe_traffic(ask: Asking) -> Document:
             "stalls": broker.hub.stalls,
         }
     accounts = ask.accounts()
-    links = [one.link for one in broker.connections.values() if one.account in accounts]
+    total = sum_traffic(broker, accounts)
     return {
         "sample": (
             int(time.time() * 1000),
-            sum(link.in_msgs for link in links),
-            sum(link.out_msgs for link in links),
-            sum(link.in_bytes for link in links),
-            sum(link.out_bytes for link in links),
+            total.in_msgs,
+            total.out_msgs,
+            total.in_bytes,
+            total.out_bytes,
             0,
             0.0,
         ),
-        "connections": len(links),
+        "connections": sum(account.connections for account in accounts),
         "subscriptions": sum(account.interest.count for account in accounts),
     }
+
+
+def sum_traffic(broker: Broker, accounts: list[Account]) -> Traffic:
+    """Of clients that have left, too, so that totals never fall. In one turn, for the same reason."""
+    total = Traffic()
+    for account in accounts:
+        total.add(account.past)
+    for connection in broker.connections.values():
+        if connection.account in accounts and not connection.link.closed:
+            total.add(connection.link)
+    return total
 
 
 def describe_streams(ask: Asking) -> Document | None:
@@ -89,11 +124,19 @@ def describe_streams(ask: Asking) -> Document | None:
         "last_sequences": sum(stream.log.last_seq for stream in streams),
         "storage": sum(account.resources.used("file") for account in accounts),
         "memory": sum(account.resources.used("memory") for account in accounts),
-        "max_storage": jetstream.options.jetstream_max_store,
+        "max_storage": find_max_storage(ask, jetstream, accounts),
         "problems": list(
             islice((problem for stream in streams for problem in troubles_of(stream)), PROBLEMS_SHOWN)
         ),
     }
+
+
+def find_max_storage(ask: Asking, jetstream: JetStream, accounts: list[JetStreamAccount]) -> int:
+    """Bytes on disk that the streams may use together; -1: an account has no limit of its own."""
+    if shows_server(ask):
+        return jetstream.options.jetstream_max_store
+    limits = [account.resources.limit("file") for account in accounts]
+    return -1 if any(limit < 0 for limit in limits) else sum(limits)
 
 
 def troubles_of(stream: Stream) -> list[Document]:

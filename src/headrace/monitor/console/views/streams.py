@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import msgspec
 from headrace.monitor.console.asking import Asking, Document
 from headrace.monitor.console.refusal import bad_request
 from headrace.monitor.console.stream_settings import write_settings
+from headrace.monitor.console.views.listing import Listing
 from headrace.monitor.console.views.overview import troubles_of
 from headrace.subjects.grammar import FULL_WILDCARD, is_valid_subject
 
@@ -34,20 +34,13 @@ SORTS: dict[str, Callable[[Any], Any]] = {
 
 async def show_streams(ask: Asking) -> Document:
     ask.viewer.check_publish("$JS.API.STREAM.LIST")
-    key = SORTS[ask.choice("sort", SORTS)]
-    largest_first = ask.choice("order", ("up", "down")) == "down"
-    wanted = ask.text("filter").lower()
-    offset, limit = ask.page()
+    listing = Listing(ask, SORTS)
     everything = list(ask.streams())
+    wanted = listing.wanted
     found = [stream for stream in everything if not wanted or is_meant(stream, wanted)]
-    pick = heapq.nlargest if largest_first else heapq.nsmallest
-    page = pick(offset + limit, found, key=lambda one: (key(one), one.name, one.account.name))[offset:]
+    page = listing.page(found, lambda one: (one.name, one.account.name))
     return {
-        "now": int(time.time() * 1000),
-        "total": len(everything),
-        "matching": len(found),
-        "offset": offset,
-        "limit": limit,
+        **listing.describe(len(everything), len(found)),
         "is_off": ask.context.jetstream is None,
         "streams": [summarize(stream) for stream in page],
     }

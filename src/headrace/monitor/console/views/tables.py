@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 async def show_tables(ask: Asking) -> Document:
+    ask.viewer.check_publish("$JS.API.STREAM.LIST")  # it names streams, and how long they are
     landings, wanted = ask.context.landings, ask.text("filter").lower()
     rows: list[Document] = []
     for account in ask.accounts() if landings else ():

@@ -31,11 +31,17 @@ export function buckets(app) {
     onRow: (row) => app.navigate("bucket", row.account, row.bucket),
     onView: (view) => { now = view.now; },
     rowsOf: (view) => view.buckets,
-    nothing: () => empty("No key-value buckets", "Create one with a client, for example ", h("code", {}, "js.create_key_value(bucket=\"config\")"), " in Python."),
+    nothing: () => empty("No key-value buckets", "Create one: ", h("code", {}, "headrace kv add config")),
   });
 }
 
 const OPERATIONS = { PUT: "", DEL: "warn", PURGE: "bad" };
+
+// How the lines of a text end; null if not all in the same way. A textarea makes them all "\n".
+function lineEnd(text) {
+  const ends = [...new Set(text.match(/\r\n|\r|\n/g))];
+  return ends.length > 1 ? null : ends[0] ?? "\n";
+}
 
 export function bucket(app, [account = "", which = ""]) {
   let filter = "";
@@ -118,15 +124,17 @@ export function bucket(app, [account = "", which = ""]) {
     let text = "";
     let isText = true;
     if (latest.operation === "PUT") {
-      try { text = new TextDecoder("utf-8", { fatal: true }).decode(decode(latest.data)); } catch { isText = false; }
+      try { text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(decode(latest.data)); } catch { isText = false; }
       if (latest.is_cut || !isText) { toast("bad", "This value cannot be edited here: it is long, or not a text."); return; }
     }
+    const end = lineEnd(text);
+    if (end === null) { toast("bad", "This value cannot be edited here: its lines end in different ways, and an editor would change them."); return; }
     question({
       title: `Edit ${visible(key)}`,
       text: `It is only stored if revision ${format.count(latest.seq)} is still the newest.`,
       action: "Save",
       fields: [valueField(text)],
-      work: (values) => api.act("key.put", { account, bucket: which, key, value: values.value, revision: latest.seq }),
+      work: (values) => api.act("key.put", { account, bucket: which, key, value: values.value.replaceAll("\n", end), revision: latest.seq }),
     }).then((done) => { if (done) { toast("good", `${key} is saved.`); select(key); load(); } });
   }
 

@@ -1,8 +1,12 @@
 import { chart } from "../chart.js";
-import { h, name, replace, skeleton, visible } from "../dom.js";
+import { h, name, notice, replace, skeleton, visible } from "../dom.js";
 import * as format from "../format.js";
 
 const SECONDS = 300;
+const HIDDEN = {
+  traffic: "Your permissions do not allow you to see connections and traffic.",
+  streams: "Your permissions do not allow you to see streams.",
+};
 
 function tile(label, value, note = "", kind = "") {
   return h("div", { class: `tile ${kind}` }, h("div", { class: "label" }, label), h("div", { class: "value" }, value), h("div", { class: "note" }, note));
@@ -33,17 +37,21 @@ export function overview(app) {
   let samples = [];
   let isShown = false;
 
-  function onView(view) {
-    if (!isShown) {
-      replace(content, tiles, h("div", { class: "charts" }, messages.node, data.node, view.usage ? syncs.node : null), below);
-      isShown = true;
-    }
+  function draw(view) {
     if (view.history) samples = view.history;
     const last = samples[samples.length - 1];
     if (!last || view.sample[0] > last[0]) samples = [...samples, view.sample].filter((one) => one[0] >= view.sample[0] - SECONDS * 1000 - 5000);
     messages.update(points(samples, perSecond(1, 2)));
     data.update(points(samples, perSecond(3, 4)));
     syncs.update(points(samples, syncTime));
+  }
+
+  function onView(view) {
+    if (!isShown) {
+      replace(content, view.hidden.map((part) => notice("", HIDDEN[part])), tiles, view.sample ? h("div", { class: "charts" }, messages.node, data.node, view.usage ? syncs.node : null) : null, below);
+      isShown = true;
+    }
+    if (view.sample) draw(view);
     subtitle.textContent = `Headrace ${view.server.version} · up ${format.duration((view.now - view.server.started) / 1000)}${view.server.accepting ? "" : " · accepts no new clients"}`;
     replace(tiles, ...makeTiles(view));
     replace(below, problems(app, view), slow(app, view));
@@ -55,10 +63,11 @@ export function overview(app) {
 
 function makeTiles(view) {
   const { streams, usage } = view;
-  const found = [
-    tile("Connections", format.count(view.connections), view.total_connections === undefined ? "" : `${format.count(view.total_connections)} since the start`),
-    tile("Subscriptions", format.count(view.subscriptions)),
-  ];
+  const found = [];
+  if (view.sample) {
+    found.push(tile("Connections", format.count(view.connections), view.total_connections === undefined ? "" : `${format.count(view.total_connections)} since the start`));
+    found.push(tile("Subscriptions", format.count(view.subscriptions)));
+  }
   if (view.slow_consumers !== undefined) {
     found.push(tile("Slow consumers", format.count(view.slow_consumers), "since the start", view.slow_consumers ? "warn" : ""));
     found.push(tile("Stalls", format.count(view.stalls), "publishers held back"));
@@ -82,6 +91,7 @@ function problems(app, view) {
 }
 
 function slow(app, view) {
+  if (!view.slow) return null;
   const list = view.slow.length
     ? h("ul", { class: "list" }, ...view.slow.map((one) => h("li", {}, h("b", {}, name(one.name || `cid ${one.cid}`)), h("span", { class: "soft" }, visible(one.address)), h("span", { class: "soft" }, visible(one.reason)), h("span", { class: "faint" }, format.ago(one.stopped, view.now)))))
     : h("div", { class: "empty short" }, h("p", {}, "None. Connections that do not keep up with their messages are closed, and show here."));
