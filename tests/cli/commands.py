@@ -18,7 +18,7 @@ from tests import forks
 from tests.servers import stop
 
 COMMAND = [sys.executable, "-m", "headrace"]
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @dataclass(frozen=True)

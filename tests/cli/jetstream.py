@@ -21,7 +21,7 @@ import pyarrow as pa
 from headrace.cli.command import run
 from headrace.client import Client
 from tests.cli.commands import Result
-from tests.servers import ServerKind, running_server
+from tests.servers import ServerKind, keep_streams_directory, running_server
 
 KINDS: tuple[ServerKind, ...] = ("headrace", "nats-server")
 
@@ -36,6 +36,8 @@ _SEEN = re.compile(r"seen [\d.]+[µm]?s ago|not seen yet")
 def jetstream_server(kind: ServerKind, directory: Path, config: str = "") -> Iterator[str]:
     """The URL of a server that stores its streams in this directory."""
     with running_server(kind, config, flags=["-js", "-sd", str(directory)]) as server:
+        if kind == "nats-server":
+            keep_streams_directory(directory)
         yield f"nats://{server.host}:{server.port}"
 
 
@@ -77,6 +79,16 @@ def publish(url: str, stream: str, messages: list[tuple[str, bytes, list[tuple[s
             pa.array(headers, kind),
         )
         publisher.flush()
+
+
+def wait_for_acknowledgements(url: str, stream: str, consumer: str) -> None:
+    """Until what `headrace consumer next` has answered to messages counts.
+
+    nats-server deals with acknowledgements one after another, and after the command has ended. This one, of a
+    message that was never delivered, changes nothing, and comes after them.
+    """
+    with Client.connect(url, request_timeout=30) as client:
+        client.request(f"$JS.ACK.{stream}.{consumer}.1.999999.999999.1.0", b"+WPI")
 
 
 def comparable(text: str) -> str:

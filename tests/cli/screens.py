@@ -5,6 +5,7 @@ The terminal understands the few sequences that our commands write; any other on
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -14,8 +15,8 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from tests.cli.commands import COMMAND, SECONDS, environment
 from tests.servers import stop
@@ -23,6 +24,7 @@ from tests.servers import stop
 # The first terminal that the leader of a session opens is the one that sends it signals.
 ON_TERMINAL = 'exec "$@" <"$0" >"$0" 2>&1'
 _SEQUENCE = re.compile(r"\x1b\[(\??)([\d;]*)([A-Za-z])")
+_BEGUN = re.compile(r"\x1b(\[\??[\d;]*)?")
 
 
 class Screen:
@@ -34,6 +36,8 @@ class Screen:
         self.cursor_shown = True
         self.erased: list[str] = []
         """Lines that were replaced later."""
+        self._begun = ""
+        """A sequence of which only a part was read."""
 
     def resize(self, columns: int, lines: int) -> None:
         """What was written for the old size counts for nothing, up to the next redraw."""
@@ -47,10 +51,13 @@ class Screen:
         return "\n".join(self.rows)
 
     def feed(self, text: str) -> None:
-        place = 0
+        text, self._begun, place = self._begun + text, "", 0
         while place < len(text):
             character = text[place]
             if character == "\x1b":
+                if _BEGUN.fullmatch(text, place):
+                    self._begun = text[place:]
+                    return
                 found = _SEQUENCE.match(text, place)
                 assert found, f"an unknown sequence: {text[place : place + 10]!r}"
                 self._apply(*found.groups())
@@ -110,6 +117,7 @@ class TerminalSession:
         self._master, self._slave = pty.openpty()
         self.screen = Screen(columns, lines)
         self._set_size(columns, lines)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.mode_before = termios.tcgetattr(self._slave)
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", ON_TERMINAL, os.ttyname(self._slave), *COMMAND, *arguments],
@@ -140,10 +148,19 @@ class TerminalSession:
                 assert self.process.poll() is None, f"ended early:\n{self.screen.text}"
         return self.screen.text
 
+    def wait_until(self, is_so: Callable[[list[str]], bool]) -> list[str]:
+        """Until all lines of the screen are as wanted: they may come one after another."""
+        deadline = time.monotonic() + SECONDS
+        while not is_so(lines := self.screen.rows):
+            assert time.monotonic() < deadline, self.screen.text
+            if not self._read(0.05):
+                assert self.process.poll() is None, f"ended early:\n{self.screen.text}"
+        return lines
+
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], seconds)
         if ready:
-            self.screen.feed(os.read(self._master, 65536).decode())
+            self.screen.feed(self._decoder.decode(os.read(self._master, 65536)))
         return bool(ready)
 
     def end(self) -> int:
@@ -175,6 +192,16 @@ def terminal(
         yield session
     finally:
         session.close()
+
+
+def read_terminal(master: int) -> str:
+    """All that was written to a terminal that nobody has open any more: it need not come at once."""
+    written = b""
+    with suppress(OSError):  # this is the end
+        while piece := os.read(master, 65536):
+            written += piece
+    os.close(master)
+    return written.decode()
 
 
 def assert_restored(session: TerminalSession) -> None:

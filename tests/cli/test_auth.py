@@ -19,6 +19,7 @@ from headrace.keys.jwt import decode_as, undecorated
 from tests.certificates import Authority
 from tests.cli.commands import assert_one_error_line
 from tests.cli.commands import run as run_command
+from tests.clients import PATIENCE_SECONDS
 from tests.servers import Server, ServerKind, running_server
 
 
@@ -49,7 +50,13 @@ async def connect(
     client = client or nats.NATS()
     await client.connect(
         f"nats://{server.host}:{server.port}",
-        **{"user_credentials": path, "allow_reconnect": False, "error_cb": ignore, **options},
+        **{
+            "user_credentials": path,
+            "allow_reconnect": False,
+            "error_cb": ignore,
+            "connect_timeout": PATIENCE_SECONDS,
+            **options,
+        },
     )
     return client
 
@@ -65,8 +72,8 @@ async def test_what_init_makes_works_in_both_servers(made: Path, kind: ServerKin
         own = await anna.subscribe("orders.>")
         await carl.flush()
         await anna.publish("orders.1", b"hi")
-        assert (await own.next_msg(20)).data == b"hi"
-        stream = anna.jetstream()
+        assert (await own.next_msg(PATIENCE_SECONDS)).data == b"hi"
+        stream = anna.jetstream(timeout=30)
         await stream.add_stream(name="S", subjects=["s.>"])
         assert (await stream.publish("s.1", b"kept")).seq == 1
         await carl.flush()
@@ -94,7 +101,7 @@ async def test_a_user_that_is_revoked_is_cut_off(made: Path, kind: ServerKind) -
         result = await asyncio.to_thread(auth, "revoke", "bert", "--dir", str(made), "--server", url)
         assert result.exit_code == 0, result.output
         assert "Pushed 2 accounts" in result.output
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), PATIENCE_SECONDS)
         await anna.flush()
         refused = nats.NATS()
         with pytest.raises(nats.errors.Error):
@@ -108,7 +115,7 @@ def test_tokens_are_pushed_over_tls_with_a_client_certificate(made: Path, tmp_pa
     authority = Authority(tmp_path / "ca")
     server, client = authority.issue("server"), authority.issue("client")
     files = f'cert_file: "{server.certificate}", key_file: "{server.key}", ca_file: "{authority.certificate}"'
-    config = (made / "server.conf").read_text() + f"tls {{ {files}, verify: true }}\n"
+    config = (made / "server.conf").read_text() + f"tls {{ {files}, verify: true, timeout: 30 }}\n"
     tls = ["--tls-ca", authority.certificate, "--tls-cert", client.certificate, "--tls-key", client.key]
     auth("user", "bert", "--dir", str(made))
     with running_server("headrace", config) as running:
@@ -131,12 +138,12 @@ def test_tokens_are_not_pushed_to_a_server_without_tls_if_it_was_asked_for(made:
 async def test_streams_of_an_account_are_there_after_a_restart(made: Path) -> None:
     with serving("headrace", made) as server:
         anna = await connect(server, creds(made, "anna"))
-        await anna.jetstream().add_stream(name="S", subjects=["s.>"])
-        await anna.jetstream().publish("s.1", b"kept")
+        await anna.jetstream(timeout=30).add_stream(name="S", subjects=["s.>"])
+        await anna.jetstream(timeout=30).publish("s.1", b"kept")
         await anna.close()
     with serving("headrace", made) as server:
         anna = await connect(server, creds(made, "anna"))
-        assert (await anna.jetstream().get_msg("S", 1)).data == b"kept"
+        assert (await anna.jetstream(timeout=30).get_msg("S", 1)).data == b"kept"
         await anna.close()
 
 

@@ -7,16 +7,18 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import COMMAND, assert_one_error_line, environment, run, started
+from tests.cli.commands import COMMAND, SECONDS, assert_one_error_line, environment, run, started
 from tests.cli.conftest import KINDS
+from tests.cli.more.conftest import Broker
+from tests.cli.screens import read_terminal
 from tests.servers import running_server
 
 RATE = r"[\d,]+ msgs/sec ~ [\d.]+ [KMG]?B/sec"
@@ -245,7 +247,7 @@ def test_messages_that_are_too_large_are_refused(url: str) -> None:
 def test_lost_messages_are_counted_and_fail_the_run(kind: Any) -> None:
     """The server stops in mid-run, so that nothing moves any more and its messages are missing."""
     with (
-        running_server(kind) as server,
+        running_server(kind, flags=["-m", "-1"]) as server,
         started(
             "bench",
             "-s",
@@ -254,11 +256,22 @@ def test_lost_messages_are_counted_and_fail_the_run(kind: Any) -> None:
             ready="2,000,000,000 messages",
         ) as bench,
     ):
-        time.sleep(0.5)
-        os.kill(server.process.pid, signal.SIGKILL)
-        assert bench.process.wait(30) == 1
+        wait_for_messages(Broker(server).monitor)
+        server.process.kill()
+        assert bench.process.wait(SECONDS) == 1
         assert re.search(r"headrace: .*[\d,]+ of 2,000,000,000 messages are missing", bench.errors)
         assert bench.text == ""
+
+
+def wait_for_messages(monitor: str) -> None:
+    """Until the server has got some."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with urllib.request.urlopen(f"{monitor}/varz") as answer:
+            if json.load(answer)["in_msgs"]:
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_an_interrupt_ends_the_run(url: str) -> None:
@@ -364,12 +377,11 @@ def test_compare_cannot_tell_the_memory_of_a_url(url: str) -> None:
 def test_a_terminal_gets_a_bar_that_disappears(url: str) -> None:
     """The bar is on stderr, the report on stdout: only stderr is a terminal here."""
     ours, theirs = pty.openpty()
-    command = [*COMMAND, "bench", "latency", "-s", url, "--rate", "1000", "--duration", "1"]
+    command = [*COMMAND, "bench", "latency", "-s", url, "--rate", "1000", "--duration", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment())
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=SECONDS)
     os.close(theirs)
-    screen = os.read(ours, 65536).decode()
-    os.close(ours)
+    screen = read_terminal(ours)
     assert process.returncode == 0
     assert re.findall(r"\[(#*)\.*\] +(\d+)%", screen)[0] == ("", "0")
     assert len(re.findall(r"\[#+\.*\] +\d+%", screen)) >= 2

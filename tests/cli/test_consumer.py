@@ -10,7 +10,17 @@ import pytest
 
 from headrace.cli.consumer.settings import linear_backoff
 from tests.cli.commands import assert_one_error_line
-from tests.cli.jetstream import KINDS, comparable, document, done, invoke, jetstream_server, publish, steady
+from tests.cli.jetstream import (
+    KINDS,
+    comparable,
+    document,
+    done,
+    invoke,
+    jetstream_server,
+    publish,
+    steady,
+    wait_for_acknowledgements,
+)
 
 Urls = dict[str, str]
 
@@ -57,6 +67,7 @@ SESSION = [
     "consumer ls ORDERS",
     "consumer ls ORDRES",
     "consumer add ORDERS BILLING --filter orders.eu --max-deliver 5 --backoff linear",
+    "consumer add ORDERS BILLING --filter orders.eu --max-deliver 50 --backoff linear",
     "consumer add ORDERS PUSH --target out.x --heartbeat 5s --flow-control",
     "consumer add ORDERS LAST --deliver last --ack none",
     "consumer add ORDERS LAST --deliver all",
@@ -90,6 +101,9 @@ SESSION = [
 def test_a_session_is_the_same_with_both_servers(urls: Urls) -> None:
     for line in SESSION:
         results = {kind: invoke(url, *line.split()) for kind, url in urls.items()}
+        if line.startswith("consumer next ORDERS BILLING"):
+            for url in urls.values():
+                wait_for_acknowledgements(url, "ORDERS", "BILLING")
         ours, theirs = results["headrace"], results["nats-server"]
         assert (ours.code, comparable(ours.text), comparable(ours.errors)) == (
             theirs.code,
@@ -174,10 +188,12 @@ def test_messages_are_read_and_acknowledged(url: str) -> None:
         (1, "orders.eu", 1, 2)
     ]
     assert done(url, "consumer", "next", "ORDERS", "C", "--nak", "--raw").output == b"two\n"
+    wait_for_acknowledgements(url, "ORDERS", "C")
     assert done(url, "consumer", "next", "ORDERS", "C", "--term", "--raw").output == b"two\n"
     last = done(url, "consumer", "next", "ORDERS", "C", "--wait", "1ms")
     assert comparable(last.text) == "[3] orders.eu TIME (AGO), delivery 1, 0 pending\n three\n\n"
     assert "1 message acknowledged" in last.errors
+    wait_for_acknowledgements(url, "ORDERS", "C")
     state = document(url, "consumer", "info", "ORDERS", "C", "--state")
     assert (state["ack_floor"]["stream_seq"], state["num_ack_pending"], state["num_pending"]) == (3, 0, 0)
     assert_one_error_line(invoke(url, "consumer", "next", "ORDERS", "C", "--timeout", "100ms"), "no message")

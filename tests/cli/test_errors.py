@@ -15,7 +15,7 @@ import pytest
 from headrace import __version__
 from tests.cli.commands import assert_one_error_line, environment, run, started
 from tests.cli.conftest import KINDS
-from tests.servers import running_server
+from tests.servers import reserved_port, running_server
 
 COMMANDS = [("pub", "x", "y"), ("sub", "x"), ("request", "x", "y")]
 
@@ -150,14 +150,13 @@ def test_a_message_that_is_too_large_with_its_headers(url: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_lost_connection_is_reported_and_restored(kind: str) -> None:
-    with running_server(kind) as first:
-        port = str(first.port)
+    with reserved_port() as port, running_server(kind, flags=["-p", str(port)]) as first:
         url = f"nats://127.0.0.1:{port}"
         with started("sub", "-s", url, "x", ready="subscribed") as sub:
             first.process.terminate()
             first.process.wait()
             sub.wait_for("lost the connection")
-            with running_server(kind, flags=["-p", port]):
+            with running_server(kind, flags=["-p", str(port)]):
                 sub.wait_for(f"reconnected to 127.0.0.1:{port}")
                 assert run("pub", "-s", url, "x", "after").code == 0
                 sub.wait_for("[1] x: after")

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import nats
+from nats import connect
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -18,7 +18,7 @@ from tests.clients import flush
 @asynccontextmanager
 async def service(url: str, subject: str, *answers: bytes, queue: str = "") -> AsyncIterator[Client]:
     """Answers every request with all of `answers`, each followed by the request's data, and its headers."""
-    client = await nats.connect(url)
+    client = await connect(url)
 
     async def on_request(message: Msg) -> None:
         for answer in answers:
@@ -61,12 +61,12 @@ async def test_json_and_headers(url: str) -> None:
 async def test_several_answers(url: str) -> None:
     async with service(url, "many", b"1", b"2", b"3"):
         three = await request(url, "many", "--replies", "3", "--raw")
-        all_of_them = await request(url, "many", "--count", "0", "--timeout", "1", "--raw")
-        too_many = await request(url, "many", "--replies", "4", "--timeout", "1", "--raw")
+        all_of_them = await request(url, "many", "--count", "0", "--timeout", "2.5", "--raw")
+        too_many = await request(url, "many", "--replies", "4", "--timeout", "2.5", "--raw")
     assert (three.code, three.output) == (0, b"123")
     assert (all_of_them.code, all_of_them.output) == (0, b"123")
     assert (too_many.code, too_many.output) == (1, b"123")
-    assert too_many.errors == "headrace: only 3 of 4 replies from many within 1 s\n"
+    assert too_many.errors == "headrace: only 3 of 4 replies from many within 2.5 s\n"
 
 
 async def test_nobody_answers(url: str) -> None:

@@ -55,7 +55,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     creds = directory / "user.creds"
     creds.write_text(operator.creds())
     tls = f'cert_file: "{server.certificate}", key_file: "{server.key}"'
-    tls += f', ca_file: "{authority.certificate}", verify: true'
+    tls += f', ca_file: "{authority.certificate}", verify: true, timeout: 30'
     with running_server(request.param, operator.config() + f"tls {{ {tls} }}\n") as running:
         yield Guarded(f"{running.host}:{running.port}", authority, str(creds), client.certificate, client.key)
 
@@ -121,7 +121,7 @@ class TestErrors:
             (authority.issue("other", hosts=("nats.example.org",)), "is for another host"),
             (authority.issue("old", days=-1), "has expired"),
         ):
-            tls = f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}" }}'
+            tls = f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}", timeout: 30 }}'
             with running_server("nats-server", tls) as server:
                 url = f"tls://{server.host}:{server.port}"
                 assert_one_error_line(run(*command, "-s", url, "--tls-ca", authority.certificate), text)
@@ -133,7 +133,8 @@ def test_an_nkey_tls_first_and_a_server_name(kind: ServerKind, tmp_path: Path) -
     issued = authority.issue("other", hosts=("nats.example.org",))
     (tmp_path / "seed").write_text(pair.seed)
     config = (
-        f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}", handshake_first: true }}\n'
+        f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}"\n'
+        "handshake_first: true, timeout: 30 }\n"
         f"authorization {{ users = [{{nkey: {pair.public_key}}}] }}"
     )
     with running_server(kind, config) as server:
@@ -148,7 +149,8 @@ def test_an_nkey_tls_first_and_a_server_name(kind: ServerKind, tmp_path: Path) -
 def test_tls_that_is_optional_is_used_if_asked_for(kind: ServerKind, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     issued = authority.issue("server")
-    tls = f'tls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}" }}\nallow_non_tls: true'
+    files = f'cert_file: "{issued.certificate}", key_file: "{issued.key}"'
+    tls = f"tls {{ {files}, timeout: 30 }}\nallow_non_tls: true"
     with running_server(kind, tls) as server:
         url = f"tls://{server.host}:{server.port}"
         assert_one_error_line(run("pub", "x", "y", "-s", url), "cannot be trusted")

@@ -8,11 +8,13 @@ import re
 import signal
 import socket
 import ssl
+import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
-import nats
 import pytest
+from nats import connect
 
 from tests.cli.commands import Background, assert_one_error_line, run, started
 from tests.http_in.requests import post
@@ -53,7 +55,7 @@ def test_tls_to_try_out_prints_what_a_client_needs(tmp_path: Path) -> None:
         assert context
 
         async def use_it() -> None:
-            client = await nats.connect(found[1], tls=eval(context[1], {"ssl": ssl}))
+            client = await connect(found[1], tls=eval(context[1], {"ssl": ssl}))
             await client.flush()
             await client.close()
 
@@ -194,8 +196,8 @@ def test_options_that_do_not_go_together(arguments: tuple[str, ...]) -> None:
 
 
 async def store_one(url: str) -> int:
-    client = await nats.connect(url)
-    streams = client.jetstream()
+    client = await connect(url)
+    streams = client.jetstream(timeout=30)
     await streams.add_stream(name="ORDERS", subjects=["orders.*"])
     ack = await streams.publish("orders.eu", b"hello")
     await client.close()
@@ -203,8 +205,8 @@ async def store_one(url: str) -> int:
 
 
 async def read_one(url: str) -> bytes | None:
-    client = await nats.connect(url)
-    message = await client.jetstream().get_msg("ORDERS", 1)
+    client = await connect(url)
+    message = await client.jetstream(timeout=30).get_msg("ORDERS", 1)
     await client.close()
     return message.data
 
@@ -275,19 +277,31 @@ def test_operator_mode_shows_no_routine_lines_either(tmp_path: Path) -> None:
 
 
 async def make_stream(url: str) -> None:
-    client = await nats.connect(url, user="u", password="secret")
-    await client.jetstream().add_stream(name="S", subjects=["s"])
+    client = await connect(url, user="u", password="secret")
+    await client.jetstream(timeout=30).add_stream(name="S", subjects=["s"])
     await client.close()
+
+
+@contextlib.contextmanager
+def taken_port(port: int) -> Iterator[None]:
+    """A server of another test may have it, and end at any time: then we get it. Else it stays taken."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            listening = socket.create_server(("127.0.0.1", port))
+            break
+        except OSError:
+            if time.monotonic() > end:
+                yield
+                return
+            time.sleep(0.05)
+    with listening:
+        yield
 
 
 def test_monitoring_is_on_by_default_and_moves_if_its_port_is_taken(tmp_path: Path) -> None:
     """A default is no reason to fail; a port that was asked for is."""
-    taken = socket.socket()
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with contextlib.suppress(OSError):  # somebody else has it: just as well
-        taken.bind(("127.0.0.1", 8222))
-        taken.listen()
-    with taken, started("serve", "-p", "-1", "--no-streams", ready=READY) as server:
+    with taken_port(8222), started("serve", "-p", "-1", "--no-streams", ready=READY) as server:
         (address,) = re.findall(r"Console: (http://127\.0\.0\.1:\d+/console)\n", server.text)
         assert ":8222/" not in address
         with urllib.request.urlopen(address) as page:

@@ -191,7 +191,10 @@ def test_every_option_reaches_the_configuration(urls: Urls, tmp_path: Path) -> N
     ],
 )
 def test_kinds_of_publishing_are_options(url: str, option: str, field: str) -> None:
-    assert document(url, "stream", "add", "S", "--subjects", "s", option)["config"][field] is True
+    assert (
+        document(url, "stream", "add", "S", "--subjects", "s", "--storage", "memory", option)["config"][field]
+        is True
+    )
 
 
 def test_commands_have_the_other_names_of_the_nats_tool(url: str) -> None:

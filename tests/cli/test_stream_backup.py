@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import assert_one_error_line
-from tests.cli.jetstream import KINDS, document, done, invoke, jetstream_server, publish, steady
+from tests.cli.jetstream import (
+    KINDS,
+    document,
+    done,
+    invoke,
+    jetstream_server,
+    publish,
+    steady,
+    wait_for_acknowledgements,
+)
 
 Urls = dict[str, str]
 
@@ -29,6 +38,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Urls]:
             done(url, "stream", "purge", "ORDERS", "--subject", "orders.3", "-f")
             done(url, "consumer", "add", "ORDERS", "BILLING", "--filter", "orders.1")
             done(url, "consumer", "next", "ORDERS", "BILLING", "--count", "5", "--raw")
+            wait_for_acknowledgements(url, "ORDERS", "BILLING")
         yield {"headrace": ours, "nats-server": theirs}
 
 

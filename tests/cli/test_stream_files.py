@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from headrace.client.api import parse_time
 from headrace.client.arrays import SCHEMA
 from tests.cli.commands import COMMAND, SECONDS, assert_one_error_line, environment
 from tests.cli.jetstream import KINDS, document, done, invoke, jetstream_server, publish
-from tests.servers import running_server
+from tests.servers import reserved_port, running_server
 
 FORMATS = ("ndjson", "parquet")
 MEBIBYTE = 1 << 20
@@ -372,7 +371,7 @@ def test_an_import_that_is_killed_is_repeated(place: Place, tmp_path: Path) -> N
         stderr=subprocess.DEVNULL,
         env=environment(),
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SECONDS
     while (
         not document(place.url, "stream", "info", place.name)["state"]["messages"] and process.poll() is None
     ):
@@ -384,15 +383,19 @@ def test_an_import_that_is_killed_is_repeated(place: Place, tmp_path: Path) -> N
     assert [json.loads(line)["data"] for line in exported] == [str(number) for number in range(20_000)]
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
+
+
 @pytest.mark.long
-def test_an_import_survives_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
+def test_an_import_survives_a_server_that_is_killed_and_started_again(tmp_path: Path, port: int) -> None:
     path, store = tmp_path / "a.ndjson", tmp_path / "store"
     lines = [
         {"stream": "X", "seq": 1 + number, "subject": "a.1", "data": str(number)} for number in range(30_000)
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     url, flags = f"nats://127.0.0.1:{port}", ["-p", str(port), "-js", "-sd", str(store)]
     with running_server("headrace", flags=flags) as server:
         done(url, "stream", "add", "A", "--subjects", "a.>")

@@ -20,6 +20,7 @@ from headrace.cli.human import age, duration, moment, parse_moment, parse_time, 
 from headrace.cli.tables import Column, cut, facts_lines, table_lines, text_width, wrapped
 from headrace.quantities import parse_duration, parse_size, write_duration, write_size
 from tests.cli.commands import environment
+from tests.cli.screens import read_terminal
 
 COLUMNS = [
     Column("Name", flexible=True),
@@ -108,8 +109,7 @@ def test_a_terminal_gets_lines_that_fit() -> None:
         [sys.executable, "-c", PROGRAM], stdout=slave, check=True, env=environment(COLUMNS="50", NO_COLOR="1")
     )
     os.close(slave)
-    text = os.read(master, 65536).decode().replace("\r\n", "\n")
-    os.close(master)
+    text = read_terminal(master).replace("\r\n", "\n")
     assert done.returncode == 0
     assert text.splitlines()[1] == "x" * 39 + "…" + "         5"
 

@@ -18,6 +18,7 @@ import click
 from headrace.errors import UsageError
 
 SCHEMES = ("nats", "tls", "ws", "wss")
+MAX_SEQUENCE_DIGITS = 20
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"\s")
 
@@ -95,6 +96,19 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a number of seconds", param, ctx)
         return seconds
+
+
+class Sequence(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """The number of a message in a stream."""
+
+    name = "sequence"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value)
+        is_number = text.isascii() and text.isdigit() and len(text) <= MAX_SEQUENCE_DIGITS
+        if not is_number or not 0 < int(text) < 1 << 64:
+            self.fail(f"{text!r} is not a sequence: give a number such as 42", param, ctx)
+        return int(text)
 
 
 def parse_headers(lines: tuple[str, ...]) -> dict[str, str] | None:

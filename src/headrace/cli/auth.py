@@ -40,7 +40,7 @@ account_option = click.option(
 Examples:
   headrace auth init ./nats                       accounts, a user
   headrace auth user bert --dir ./nats            another user
-  headrace auth revoke bert --dir ./nats          refuse it from now on
+  headrace auth revoke bert --dir ./nats          revoke its token
   headrace auth show ./nats/creds/APP/anna.creds  what a token says
 """
 )
@@ -149,9 +149,10 @@ def user(
 @click.option("--server", "-s", metavar="URL", help="Tell this server at once, as `headrace auth push` does.")
 @tls_options
 def revoke(name: str, directory: str, account: str | None, server: str | None, tls: Tls | None) -> int:
-    """Refuse a user, and close its connections. NAME is its name, its public key, or '*' for all users.
+    """Revoke a user's token.
 
-    Tokens that are issued later are accepted again.
+    A running server learns of it with --server or `auth push`, and closes the user's connections. NAME is its
+    name, its public key, or '*' for all users. Tokens that are issued later are accepted.
     """
     from headrace.accounts.keyring import Keyring
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from headrace.go_formats import EPOCH, LAST_TIME, NANOSECONDS
-from headrace.quantities import parse_duration, parse_size
+from headrace.quantities import is_duration, parse_duration, parse_size
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -92,14 +92,16 @@ def moment(text: str) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def parse_moment(text: str) -> int:
-    """Nanoseconds since 1970 of a time, or of a duration before now. Raises ValueError."""
-    if text[:4].isdecimal() and text[4:5] == "-":
+def parse_moment(text: str, direction: int = -1) -> int:
+    """Nanoseconds since 1970 of a time, or of a duration before now, or from now (1). Raises ValueError."""
+    if _RFC3339.fullmatch(text.strip()):
         nanoseconds = parse_time(text)
         if not 0 <= nanoseconds <= LAST_TIME:
             raise ValueError(f"{text!r} is before 1970")
         return nanoseconds
-    return max(time.time_ns() - parse_duration(text), 0)
+    if not is_duration(text):
+        raise ValueError(f"{text!r} is neither a duration (1h) nor a time (2026-11-16T20:30:00Z)")
+    return max(time.time_ns() + direction * parse_duration(text), 0)
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg, unused-ignore]

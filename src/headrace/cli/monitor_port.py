@@ -16,9 +16,14 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class MonitorPort:
-    """`url` may lack the scheme and the port. Raises UsageError if it is no URL."""
+    """`url` may lack the scheme and the port, or be just a port of this machine.
+
+    Raises UsageError if it is no URL.
+    """
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        if url.isascii() and url.isdigit():
+            url = f"127.0.0.1:{url}"
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             self._host, port = parts.hostname or "", parts.port
@@ -46,7 +51,7 @@ class MonitorPort:
                 hint="start the server with `-m 8222`, or choose another with --monitor",
             ) from None
         except (OSError, http.client.HTTPException) as error:
-            raise HeadraceError(f"{self.address}: {str(error) or type(error).__name__}") from None
+            raise self._explain(error) from None
         finally:
             connection.close()
         if answer.status != 200:
@@ -58,6 +63,24 @@ class MonitorPort:
         except (ValueError, RecursionError):
             raise HeadraceError(f"{self.address} is not the monitor port of a NATS server") from None
         return document
+
+    def _explain(self, error: OSError | http.client.HTTPException) -> HeadraceError:
+        """In one line: what the port is, if it is not what was asked for."""
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+            return HeadraceError(
+                f"{self.address} does not speak TLS", hint=f"try --monitor http://{self.address}"
+            )
+        if isinstance(error, http.client.BadStatusLine) and str(error).startswith("INFO"):
+            return HeadraceError(
+                f"{self.address} is the port for clients, not the monitor port",
+                hint="the monitor port is often 8222",
+            )
+        if isinstance(error, http.client.HTTPException | ConnectionError):
+            secure = "" if self._secure else f", or try --monitor https://{self.address}"
+            return HeadraceError(
+                f"{self.address} does not answer as a monitor port does", hint=f"is it another port?{secure}"
+            )
+        return HeadraceError(f"{self.address}: {str(error) or type(error).__name__}")
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._secure:

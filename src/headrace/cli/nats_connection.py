@@ -58,7 +58,7 @@ class InterruptibleClient:
         self._refused = asyncio.Event()
         self._refusal: HeadraceError | None = None
         self.dispensable = ""
-        """Subjects that begin like this may be refused: it is said once, and the rest goes on."""
+        """Subjects that begin like this may be refused: it is reported once, and the rest continues."""
         self._connected = False
         self._leaving = False
         self._failures: list[Exception] = []
@@ -168,7 +168,7 @@ class InterruptibleClient:
             self.dropped_messages += 1
             self._say_once("messages arrive faster than they can be written: some are dropped")
         elif self.dispensable and f'"{self.dispensable.lower()}' in str(error).lower():
-            self._say_once(f"no permission for {self.dispensable}: going on without")
+            self._say_once(f"no permission for {self.dispensable}: continuing without it")
         elif self._connected and "permissions violation" in str(error).lower():
             # The connection stays open, but what was asked for does not happen, however long one waits.
             self._refusal = explain(error, self.address)

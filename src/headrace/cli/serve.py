@@ -304,18 +304,18 @@ class Front:
     def open(self, server: Server) -> None:
         self.server = server
         warn_if_open(server.options)
-        self._tell(greeting(server, self.authority))
+        self._print(greeting(server, self.authority))
 
     def close(self) -> None:
         if self.server is None:
             return
         broker = self.server.broker
-        self._tell(
+        self._print(
             f"Stopped: {plural(broker.total_connections, 'connection')} served, "
             f"{plural(broker.hub.in_msgs, 'message')} in, {broker.hub.out_msgs:,} out."
         )
 
-    def _tell(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         with contextlib.suppress(OSError):  # a server does not stop because nobody reads its greeting
             click.echo(text)
 

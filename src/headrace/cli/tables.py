@@ -117,7 +117,7 @@ def facts_lines(pairs: Iterable[tuple[str, Cell]], width: int | None = None) -> 
 
 
 def terminal_width() -> int | None:
-    """None if stdout is no terminal: then nothing has to fit."""
+    """None if stdout is not a terminal: then nothing has to fit."""
     if not sys.stdout.isatty():
         return None
     return max(shutil.get_terminal_size().columns, LEAST_TERMINAL_WIDTH)

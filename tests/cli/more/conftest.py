@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import KINDS
 from tests.cli.more.in_process import Result, run_here
-from tests.servers import Server, ServerKind, running_server
+from tests.servers import Server, ServerKind, keep_streams_directory, running_server
 
 HAS_SYSTEM_ACCOUNT_SERVICES = find_spec("headrace.monitor.system") is not None
 SYSTEM_KINDS: tuple[ServerKind, ...] = (
@@ -55,6 +55,8 @@ class Broker:
 def started_broker(kind: ServerKind, store: Path, *flags: str, config: str = "") -> Iterator[Broker]:
     arguments = ["-js", "-sd", str(store), "-m", "-1", *flags]
     with running_server(kind, config=config, flags=arguments) as server:
+        if kind == "nats-server":
+            keep_streams_directory(store)
         yield Broker(server)
 
 

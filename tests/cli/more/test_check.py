@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
+from nats import connect
 from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,6 +24,7 @@ from tests.cli.conftest import KINDS
 from tests.cli.more.conftest import SYSTEM_KINDS, Broker, started_broker
 from tests.cli.more.in_process import run_here
 from tests.cli.screens import terminal
+from tests.clients import flush
 from tests.servers import ServerKind, running_server
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
@@ -31,7 +32,7 @@ OK, WARNING, CRITICAL, UNKNOWN = range(4)
 
 def with_client(broker: Broker, work: Callable[[Client], Awaitable[Any]]) -> None:
     async def main() -> None:
-        client = await nats.connect(broker.url)
+        client = await connect(broker.url)
         await work(client)
         await client.close()
 
@@ -51,7 +52,7 @@ def filled(broker: Broker) -> Broker:
     """A stream ORDERS with three messages, a mirror, a source, and a consumer with one unacknowledged."""
 
     async def fill(client: Client) -> None:
-        jetstream = client.jetstream()
+        jetstream = client.jetstream(timeout=30)
         await jetstream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
         await jetstream.add_stream(StreamConfig(name="MIRROR", mirror=StreamSource(name="ORDERS")))
         await jetstream.add_stream(
@@ -65,9 +66,10 @@ def filled(broker: Broker) -> Broker:
         for number in range(3):
             await jetstream.publish(f"orders.{number}", b"order %d" % number)
         puller = await jetstream.pull_subscribe_bind("worker", "ORDERS")
-        for message in await puller.fetch(2):
-            if message.subject == "orders.0":
-                await message.ack_sync()
+        for number in range(2):  # one by one: at once nats-server gives what its consumer has heard of so far
+            (message,) = await puller.fetch(1, timeout=30)
+            if number == 0:
+                await message.ack_sync(timeout=30)
         for stream in ("MIRROR", "ALL"):
             while (await jetstream.stream_info(stream)).state.messages < 3:
                 await asyncio.sleep(0.01)
@@ -232,7 +234,7 @@ def service(broker: Broker) -> Iterator[None]:
             await message.respond(b"pong " + message.data)
 
         await client.subscribe("ping", cb=answer)
-        await client.flush()
+        await flush(client)
         ready.set()
         while not done.is_set():
             await asyncio.sleep(0.01)

@@ -16,7 +16,7 @@ from tests.cli.commands import SECONDS, assert_one_error_line, run, started
 from tests.cli.conftest import KINDS
 from tests.cli.more.conftest import SYSTEM_KINDS, Broker, started_broker
 from tests.cli.more.in_process import run_here
-from tests.servers import ServerKind, running_server
+from tests.servers import ServerKind, reserved_port, running_server
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
 
@@ -81,6 +81,7 @@ def test_events_of_the_system_account(kind: ServerKind) -> None:
             for password in ("a", "b"):
                 run_here("pub", "x", "y", NATS_URL=f"nats://a:{password}@{address}")
             events.wait_for("auth error")
+            events.wait_for("Client Closed")
             server.process.terminate()
             events.wait_for("shutdown")
             assert events.end() == 0
@@ -105,6 +106,7 @@ def test_without_permission_for_system_events(kind: ServerKind, tmp_path: Path) 
         with started("events", "-s", url, ready="listening") as events:
             run_here("kv", "add", "seen", NATS_URL=url)
             events.wait_for("stream create")
+            events.wait_for("no permission for $SYS.")
             assert events.end() == 0
             assert "no permission for $SYS." in events.errors
         refused = run("events", "-s", broker.url.replace("//", "//n:p@"))
@@ -113,17 +115,19 @@ def test_without_permission_for_system_events(kind: ServerKind, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_goes_and_comes_back(kind: ServerKind, tmp_path: Path) -> None:
-    with started_broker(kind, tmp_path) as first:
-        port = str(first.server.port)
-        with started("events", "-s", first.url, ready="listening") as events:
-            first.server.process.terminate()
-            first.server.process.wait()
-            events.wait_for("lost the connection")
-            with started_broker(kind, tmp_path, "-p", port) as second:
-                events.wait_for("reconnected")
-                second.ok("kv", "add", "later")
-                events.wait_for("KV_later")
-                assert events.end() == 0
+    with (
+        reserved_port() as port,
+        started_broker(kind, tmp_path, "-p", str(port)) as first,
+        started("events", "-s", first.url, ready="listening") as events,
+    ):
+        first.server.process.terminate()
+        first.server.process.wait()
+        events.wait_for("lost the connection")
+        with started_broker(kind, tmp_path, "-p", str(port)) as second:
+            events.wait_for("reconnected")
+            second.ok("kv", "add", "later")
+            events.wait_for("KV_later")
+            assert events.end() == 0
 
 
 def test_wrong_arguments() -> None:

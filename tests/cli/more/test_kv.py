@@ -6,14 +6,14 @@ import asyncio
 import json
 from pathlib import Path
 
-import nats
 import pytest
+from nats import connect
 
-from tests.cli.commands import assert_one_error_line, started
+from tests.cli.commands import SECONDS, assert_one_error_line, started
 from tests.cli.conftest import KINDS
 from tests.cli.more.conftest import Broker, started_broker
 from tests.cli.more.in_process import run_here
-from tests.servers import ServerKind, running_server
+from tests.servers import ServerKind, reserved_port, running_server
 
 BINARY = bytes(range(256))
 
@@ -90,8 +90,8 @@ def test_many_keys(broker: Broker) -> None:
     broker.ok("kv", "add", "many")
 
     async def fill() -> None:
-        client = await nats.connect(broker.url)
-        jetstream = client.jetstream()
+        client = await connect(broker.url)
+        jetstream = client.jetstream(timeout=30)
         for number in range(2500):
             await jetstream.publish_async(f"$KV.many.k{number:04}", b"x")
         await jetstream.publish_async_completed()
@@ -105,8 +105,8 @@ def test_what_nats_py_stored_is_read_and_the_other_way_round(broker: Broker) -> 
     broker.ok("kv", "add", "both", "--history", "2")
 
     async def check() -> None:
-        client = await nats.connect(broker.url)
-        bucket = await client.jetstream().key_value("both")
+        client = await connect(broker.url)
+        bucket = await client.jetstream(timeout=30).key_value("both")
         await bucket.put("theirs", b"from nats-py")
         assert (await bucket.get("ours")).value == b"from headrace"
         assert (await bucket.status()).history == 2
@@ -186,15 +186,14 @@ def test_watching(broker: Broker) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_watch_goes_on_when_the_server_is_back(kind: ServerKind, tmp_path: Path) -> None:
-    with started_broker(kind, tmp_path) as first:
-        port = str(first.server.port)
+    with reserved_port() as port, started_broker(kind, tmp_path, "-p", str(port)) as first:
         first.ok("kv", "add", "config")
         first.ok("kv", "put", "config", "a", "before")
         with started("kv", "watch", "config", "-s", first.url, ready="before") as watch:
             first.server.process.terminate()
             first.server.process.wait()
             watch.wait_for("lost the connection")
-            with started_broker(kind, tmp_path, "-p", port) as second:
+            with started_broker(kind, tmp_path, "-p", str(port)) as second:
                 watch.wait_for("reconnected")
                 second.ok("kv", "put", "config", "a", "after")
                 watch.wait_for("after")
@@ -208,7 +207,7 @@ def test_a_watch_ends_when_its_bucket_is_removed(broker: Broker) -> None:
         broker.ok("kv", "put", "gone", "a", "x")
         watch.wait_for("gone > a: x")
         broker.ok("kv", "del", "gone", "-f")
-        assert watch.process.wait(30) == 1
+        assert watch.process.wait(SECONDS) == 1
         assert watch.errors.splitlines()[-1].startswith("headrace: ")
         assert "stream not found" in watch.errors
 

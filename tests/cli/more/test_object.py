@@ -12,8 +12,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-import nats
 import pytest
+from nats import connect
 from nats.js import api
 
 from tests.cli.commands import COMMAND, SECONDS, assert_one_error_line, environment
@@ -82,8 +82,8 @@ def test_what_nats_py_stored_is_read_and_the_other_way_round(broker: Broker) -> 
     broker.ok("object", "put", "both", "--name", "ours", "--chunk-size", "10KB", stdin=content)
 
     async def check() -> None:
-        client = await nats.connect(broker.url)
-        store = await client.jetstream().object_store("both")
+        client = await connect(broker.url)
+        store = await client.jetstream(timeout=30).object_store("both")
         await store.put("theirs", content)
         written = io.BytesIO()
         await store.get("ours", writeinto=written)
@@ -104,8 +104,8 @@ def test_a_hostile_name_stays_in_the_directory(
     broker.run("object", "add", "hostile")
 
     async def store() -> None:
-        client = await nats.connect(broker.url)
-        await (await client.jetstream().object_store("hostile")).put(name, b"content")
+        client = await connect(broker.url)
+        await (await client.jetstream(timeout=30).object_store("hostile")).put(name, b"content")
         await client.close()
 
     asyncio.run(store())
@@ -135,8 +135,8 @@ def test_an_object_that_is_a_link(broker: Broker) -> None:
     broker.ok("object", "put", "origin", "--name", "real", stdin=b"content")
 
     async def link() -> None:
-        client = await nats.connect(broker.url)
-        jetstream = client.jetstream()
+        client = await connect(broker.url)
+        jetstream = client.jetstream(timeout=30)
         for name, target in (("alias", {"bucket": "origin", "name": "real"}), ("all", {"bucket": "origin"})):
             meta = {
                 "name": name,
@@ -162,8 +162,8 @@ def test_damage_is_noticed_and_leaves_no_file(broker: Broker, directory: Path, d
     meta = broker.json("object", "info", "damaged", "x")
 
     async def spoil() -> None:
-        client = await nats.connect(broker.url)
-        jetstream = client.jetstream()
+        client = await connect(broker.url)
+        jetstream = client.jetstream(timeout=30)
         subject = f"$O.damaged.C.{meta['nuid']}"
         if damage == "the digest is wrong":
             store = await jetstream.object_store("damaged")
@@ -241,8 +241,10 @@ def test_a_description_that_is_none(broker: Broker) -> None:
     broker.ok("object", "add", "odd")
 
     async def publish(payload: bytes) -> None:
-        client = await nats.connect(broker.url)
-        await client.jetstream().publish("$O.odd.M.eA==", payload, headers={api.Header.ROLLUP: "sub"})
+        client = await connect(broker.url)
+        await client.jetstream(timeout=30).publish(
+            "$O.odd.M.eA==", payload, headers={api.Header.ROLLUP: "sub"}
+        )
         await client.close()
 
     for payload in (b"", b"[]", b"[" * 100_000, b'{"size": "x"}', b'{"name": 7}', b"null"):

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import nats
 import pytest
+from nats import connect
 
 from tests.cli.commands import assert_one_error_line
 from tests.cli.conftest import KINDS
 from tests.cli.more.conftest import Broker, started_broker
 from tests.cli.more.in_process import run_here
 from tests.cli.screens import assert_restored, terminal
+from tests.clients import flush
 from tests.servers import ServerKind, running_server
 
 CLIENTS = 30
@@ -27,9 +28,10 @@ def clients(broker: Broker) -> Iterator[None]:
     ready, done = threading.Event(), threading.Event()
 
     async def main() -> None:
-        connected = [await nats.connect(broker.url, name=f"client-{number:02}") for number in range(CLIENTS)]
+        connected = [await connect(broker.url, name=f"client-{number:02}") for number in range(CLIENTS)]
         await connected[7].subscribe("busy.>")
-        jetstream = connected[0].jetstream()
+        await flush(connected[7])
+        jetstream = connected[0].jetstream(timeout=30)
         await jetstream.add_stream(name="ORDERS", subjects=["orders.>"])
         await jetstream.add_stream(name="AUDIT", subjects=["audit.>"], storage="memory")
         await jetstream.add_consumer("ORDERS", durable_name="worker", ack_policy="explicit")
@@ -92,9 +94,8 @@ def test_sorting(busy: Broker) -> None:
         top.press("omsgs_tx\x7fo")
         top.wait_for("sort by [cid]: msgs_to")
         top.press("\r")
-        shown = top.wait_for("sorted by msgs_to", "client-07")
-        assert "client-07" in shown.splitlines()[8]
-        assert "1.5K" in shown.splitlines()[8]
+        top.wait_for("sorted by msgs_to", "client-07")
+        top.wait_until(lambda lines: "client-07" in lines[8] and "1.5K" in lines[8])
         top.press(">")
         top.wait_for("sorted by msgs_from", "client-03")
         top.press("<")
@@ -112,18 +113,18 @@ def test_sorting(busy: Broker) -> None:
 
 def test_a_large_terminal_and_streams(busy: Broker) -> None:
     with terminal("top", "-m", busy.monitor, "-d", "0.2", columns=200, lines=50) as top:
-        lines = top.wait_for("LAST ACTIVITY", "client-29", "python3").splitlines()
-        assert sum("client-" in line for line in lines) == CLIENTS
+        top.wait_for("LAST ACTIVITY", "client-29", "python3")
+        top.wait_until(lambda lines: sum("client-" in line for line in lines) == CLIENTS)
         top.press("sb")
         top.wait_for("SUBSCRIPTIONS", "busy.>", "150000")
         top.press("\t")
-        lines = top.wait_for("Streams: 2", "sorted by name", "ORDERS").splitlines()
-        assert [line.split()[1] for line in lines[8:10]] == ["AUDIT", "ORDERS"]
-        assert lines[9].split()[2] == "5"
-        assert lines[9].split()[-3:] == ["1", "5", "0"]
+        top.wait_for("Streams: 2", "sorted by name", "ORDERS")
+        top.wait_until(lambda lines: names(lines) == ["AUDIT", "ORDERS"])
+        top.wait_until(lambda lines: lines[9].split()[2:3] == ["5"])
+        top.wait_until(lambda lines: lines[9].split()[-3:] == ["1", "5", "0"])
         top.press("omessages\r")
-        lines = top.wait_for("sorted by messages").splitlines()
-        assert [line.split()[1] for line in lines[8:10]] == ["ORDERS", "AUDIT"]
+        top.wait_for("sorted by messages")
+        top.wait_until(lambda lines: names(lines) == ["ORDERS", "AUDIT"])
         top.press("?")
         top.wait_for("Press any key", "quit")
         top.press("c")
@@ -133,6 +134,11 @@ def test_a_large_terminal_and_streams(busy: Broker) -> None:
         top.press("q")
         assert top.end() == 0
         assert_restored(top)
+
+
+def names(lines: list[str]) -> list[str]:
+    """Of the first two streams, as far as they are on the screen."""
+    return [name for line in lines[8:10] for name in line.split()[1:2]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,7 +153,8 @@ def test_a_server_that_goes(kind: ServerKind, tmp_path: Path) -> None:
 
 
 def test_once(busy: Broker) -> None:
-    text = busy.ok("top", "-m", busy.monitor, "--once", "--sort", "msgs_to")
+    port = busy.monitor.rpartition(":")[2]  # which is enough, on this machine
+    text = busy.ok("top", "-m", port, "--once", "-d", "0.1", "--sort", "msgs_to")
     lines = text.splitlines()
     assert lines[0].startswith("NATS server version 2.15.1")
     assert lines[6].split()[:3] == ["HOST", "CID", "NAME"]
@@ -185,4 +192,35 @@ def test_wrong_arguments(broker: Broker) -> None:
     assert_one_error_line(run_here("top", "--json"), "--once", code=2)
     assert_one_error_line(run_here("top", "-d", "0"), "0", code=2)
     not_http = broker.url.removeprefix("nats://")
-    assert_one_error_line(run_here("top", "-m", not_http, "--once"), not_http)
+    assert_one_error_line(
+        run_here("top", "-m", not_http, "--once"), f"{not_http} is the port for clients, not the monitor port"
+    )
+    no_tls = broker.monitor.removeprefix("http://")
+    assert_one_error_line(
+        run_here("top", "-m", f"https://{no_tls}", "--once"), f"{no_tls} does not speak TLS", "http://"
+    )
+
+
+def test_once_has_rates(broker: Broker) -> None:
+    ready, done = threading.Event(), threading.Event()
+
+    async def publish() -> None:
+        client = await connect(broker.url, name="feed")
+        await client.flush()
+        ready.set()
+        while not done.is_set():
+            await client.publish("feed", b"x" * 100)
+            await asyncio.sleep(0.001)
+        await client.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(publish(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        document = broker.json("top", "-m", broker.monitor, "--once", "-d", "1.5")
+    finally:
+        done.set()
+        thread.join()
+    (feed,) = (one for one in document["connections"] if one["name"] == "feed")
+    assert feed["rates"]["in_msgs"] > 0
+    assert document["rates"]["in_bytes"] > 0

@@ -30,7 +30,9 @@ REQUIREMENTS = (
 @click.command()
 @connection_options
 @click.option("--name", metavar="NAME", help="The server's name; required unless --monitor is given.")
-@click.option("--monitor", metavar="URL", help="Ask this monitor port, not the system account.")
+@click.option(
+    "--monitor", metavar="URL", help="Ask this monitor port (a URL or a port), not the system account."
+)
 @count_option("--cpu-warn", "Warn at this CPU usage.", metavar="PERCENT")
 @count_option("--cpu-critical", "Critical at this CPU usage.", metavar="PERCENT")
 @count_option("--mem-warn", "Warn at this memory usage.", metavar="BYTES")

@@ -11,7 +11,13 @@ from headrace.cli.consumer.arguments import consumer_arguments, name_of_consumer
 from headrace.cli.consumer.settings import CONSUMER_SETTINGS, apply_consumer_settings
 from headrace.cli.consumer.showing import show_consumer
 from headrace.cli.output import confirm, say
-from headrace.cli.stream.changing import config_option, force_option, show_differences, validate_config
+from headrace.cli.stream.changing import (
+    config_option,
+    creation_options,
+    force_option,
+    show_differences,
+    validate_config,
+)
 from headrace.cli.stream.settings import read_config, setting_options, without_reserved_metadata, write_config
 from headrace.cli.tables import json_option, print_json
 from headrace.cli.target import Target, connection_options
@@ -40,10 +46,7 @@ Examples:
 @click.argument("stream", callback=name_of_stream)
 @click.argument("consumer", required=False, callback=name_of_consumer)
 @connection_options
-@config_option
-@click.option("--output", metavar="FILE", help="Write the configuration to this file, and create nothing.")
-@click.option("--validate", is_flag=True, help="Check the configuration, and create nothing.")
-@click.option("--defaults", is_flag=True, help="For scripts made for the nats tool: nothing is asked anyway.")
+@creation_options
 @click.option("--ephemeral", is_flag=True, help="One that goes when nobody uses it.")
 @click.option("--pull", is_flag=True, help="A pull consumer, which it is without --target.")
 @setting_options(CONSUMER_SETTINGS, edit=False)

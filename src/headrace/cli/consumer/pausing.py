@@ -54,7 +54,7 @@ def pause(target: Target, stream: str, consumer: str, until: str, force: bool, a
 @force_option
 @json_option
 def resume(target: Target, stream: str, consumer: str, force: bool, as_json: bool) -> None:
-    """Let a paused consumer go on."""
+    """Resume a paused consumer."""
     from headrace.cli.stream.api import open_api
 
     with open_api(target) as api:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headrace.cli.human import Duration, Size, parse_time
+from headrace.cli.human import Duration, Size, parse_moment, parse_time
 from headrace.cli.stream.settings import Setting, key_values, split_list, subject_list
 from headrace.go_formats import format_time
 from headrace.quantities import parse_duration
@@ -21,9 +21,7 @@ POLICIES = {"all": "all", "last": "last", "new": "new", "next": "new", "subject"
 
 def parse_until(text: str) -> int:
     """Nanoseconds since 1970 of a time, or of a duration from now. Raises ValueError."""
-    if text[:4].isdecimal() and text[4:5] == "-":
-        return parse_time(text)
-    return time.time_ns() + parse_duration(text)
+    return parse_moment(text, direction=1)
 
 
 def until(text: str) -> str:
@@ -108,7 +106,7 @@ CONSUMER_SETTINGS = [
             metavar="SUBJECT"),
     Setting("--wait", "ack_wait", "How long to wait for an acknowledgement. [default: 30s]", kind=Duration,
             metavar="DURATION"),
-    Setting("--inactive-threshold", "inactive_threshold", "Remove the consumer after being idle so long.",
+    Setting("--inactive-threshold", "inactive_threshold", "Remove the consumer if idle for this long.",
             kind=Duration, metavar="DURATION"),
     Setting("--memory/--no-memory", "mem_storage", "Keep its state in memory.", kind=bool, create_only=True),
     Setting("--replicas", "num_replicas", "Copies in a cluster. [default: as the stream]",
@@ -129,7 +127,7 @@ CONSUMER_SETTINGS = [
 
 
 def apply_consumer_settings(config: Config, settings: Config) -> Config:
-    """A new configuration. Some options are no fields: starts, filters, backoffs and groups."""
+    """A new configuration. Some options are not fields: starts, filters, backoffs and groups."""
     result, given = dict(config), dict(settings)
     backoff = {name: given.pop(f"backoff.{name}", None) for name in ("mode", "steps", "min", "max")}
     if (start := given.pop("start", None)) is not None:

@@ -27,7 +27,7 @@ def text_of(data: bytes) -> str:
 
 
 def data_fields(data: bytes, name: str = "value") -> dict[str, Any]:
-    """`value`, or `value_base64` if it is no text."""
+    """`value`, or `value_base64` if it is not text."""
     try:
         return {name: data.decode()}
     except UnicodeDecodeError:

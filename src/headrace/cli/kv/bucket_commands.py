@@ -14,7 +14,10 @@ from headrace.cli.target import Target, connection_options
 if TYPE_CHECKING:
     from headrace.cli.jetstream.api import JetStream
     from headrace.cli.kv.bucket import Entry
+    from headrace.client.errors import ApiError
 
+NAME_IN_USE = 10058
+"""JetStream's number of the error."""
 BUCKETS = [
     Column("Bucket", flexible=True),
     Column("Description", flexible=True, optional=2),
@@ -189,13 +192,32 @@ def add(target: Target, bucket: str, as_json: bool, **options: Any) -> int:
     """Make a BUCKET."""
     from headrace.cli.jetstream.api import run_with_jetstream
     from headrace.cli.kv.configuration import stream_config
+    from headrace.client.errors import ApiError
 
     config = stream_config(bucket, options)
 
     async def work(jetstream: JetStream) -> None:
-        show(await jetstream.request(f"STREAM.CREATE.{config['name']}", config), as_json)
+        try:
+            created = await jetstream.request(f"STREAM.CREATE.{config['name']}", config)
+        except ApiError as error:
+            if error.err_code == NAME_IN_USE:
+                error = explain_existing(bucket, error)
+            raise error from None
+        show(created, as_json)
 
     return run_with_jetstream(target, work)
+
+
+def explain_existing(bucket: str, error: ApiError) -> ApiError:
+    from headrace.client.errors import ApiError
+
+    return ApiError(
+        f"there is a bucket {bucket} with other settings",
+        code=error.code,
+        err_code=error.err_code,
+        description=error.description,
+        hint="remove it first, or choose another name",
+    )
 
 
 @click.command()

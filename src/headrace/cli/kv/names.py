@@ -6,8 +6,9 @@ import re
 
 import click
 
+from headrace.subjects.keys import KEY_RULE, is_valid_key
+
 _BUCKET = re.compile(r"[a-zA-Z0-9_-]+")
-_KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 _PATTERN = re.compile(r"[-/_=.a-zA-Z0-9*>]+")
 
 
@@ -18,10 +19,8 @@ def bucket_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 def key_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not (_KEY.fullmatch(value) and _has_whole_tokens(value)):
-        raise click.UsageError(
-            f"key {value!r} may contain only letters, digits and - / _ = and . between two others"
-        )
+    if value is not None and not is_valid_key(value):
+        raise click.UsageError(f"key {value!r} may contain {KEY_RULE}")
     return value
 
 

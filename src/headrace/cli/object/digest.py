@@ -26,7 +26,7 @@ class Digest:
 
 
 def decode(text: str) -> bytes:
-    """Empty if it is no digest."""
+    """Empty if it is not a digest."""
     if text[: len(KIND)].upper() != KIND:
         return b""
     try:

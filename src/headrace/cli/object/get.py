@@ -77,7 +77,7 @@ def get(target: Target, bucket: str, name: str, output: str | None, progress: bo
 
 
 def file_name(name: str) -> str:
-    """The last part of an object's name. Raises UsageError if that is no name for a file."""
+    """The last part of an object's name. Raises UsageError if that is not a name for a file."""
     last = os.path.basename(os.path.normpath(name.replace("\\", "/")))
     if last in ("", ".", "..", STDOUT) or "\0" in last:
         raise UsageError(f"object {name!r} has no name for a file", hint="choose one with --output")

@@ -89,6 +89,13 @@ def land() -> None:
     help="What to do with a message that does not fit: dead-letter, fail or stream:NAME. "
     "[default: dead-letter]",
 )
+@click.option(
+    "--on-data-loss",
+    type=click.Choice(["fail", "continue"]),
+    default="fail",
+    help="What to do if messages have left the stream before they landed: fail, or continue with what is "
+    "left. [default: fail]",
+)
 @click.option("--text", is_flag=True, help="Store payloads as text instead of bytes.")
 @click.option(
     "--start",
@@ -129,6 +136,7 @@ def run(
     payload: Payload,
     partition_by: str,
     on_bad_row: str,
+    on_data_loss: str,
     text: bool,
     start: str,
     every: float,
@@ -164,6 +172,7 @@ def run(
         settings=settings,
         decoding=payload.decoding(),
         on_bad_row=check_on_bad_row(on_bad_row),
+        fail_on_data_loss=on_data_loss == "fail",
     )
     if text and landing.decoding is not None:
         raise click.UsageError("--text is for payloads as they are: use --payload text instead")
@@ -231,7 +240,7 @@ def retry(directory: str, storage: dict[str, str], master: str | None) -> None:
     Correct its schema first.
     """
     from headrace.spark.session import require_pyspark
-    from headrace.spark.table.retry import Retry
+    from headrace.spark.table.dead_letter_retry import Retry
 
     require_pyspark()
     check_is_table(directory)

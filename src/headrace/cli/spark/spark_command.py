@@ -106,7 +106,7 @@ def spark_for_command(
     from headrace.errors import HeadraceError
     from headrace.spark.class_archive import archive_options
     from headrace.spark.failure import SparkError, reason_of
-    from headrace.spark.session import spark_session
+    from headrace.spark.session import default_master, is_local, spark_session
 
     interrupted = False
 
@@ -123,7 +123,8 @@ def spark_for_command(
     places = {"spark.sql.warehouse.dir": warehouse.name}
     given = dict(settings or {})
     java = given.get(JAVA_OPTIONS, "")
-    archive = archive_options(kind, make=java == SHORT_SETTINGS[JAVA_OPTIONS])
+    local = is_local(master or default_master())
+    archive = archive_options(kind, local=local, make=java == SHORT_SETTINGS[JAVA_OPTIONS])
     if archive:
         given[JAVA_OPTIONS] = f"{archive} {java}".strip()
     spark = spark_session(name, master=master, settings=places | given)

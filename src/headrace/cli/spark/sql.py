@@ -132,8 +132,8 @@ def _query_tables(
     versions = parse_as_of(as_of, tables)
     options = source_options(target)
     if needs_streams(query, tables, versions):
-        streams = _streams_of(target)
-        make_views(spark, streams_in(query, streams), options, taken=view_names(tables))
+        taken = view_names(tables)
+        make_views(spark, streams_in(query, _streams_of(target), taken), options, taken)
     make_table_views(spark, query, tables, options, versions, settings)
     return spark.sql(query)
 

@@ -35,6 +35,8 @@ def payload_options(command: Command) -> Command:
         key: str | None,
         **others: Any,
     ) -> Any:
+        if schema is not None and not schema.strip():
+            raise click.UsageError("--schema is empty: give it columns or a file, or leave it out")
         given = Payload(
             schema or "", payload_format or "", message or "", subject or "", _names(columns), _names(key)
         )
@@ -119,7 +121,9 @@ def table_settings(command: Command) -> Command:
             type=click.Choice(FORMATS),
             help="Format of the table. [default: what it is; delta for a new one]",
         ),
-        click.option("--catalog", metavar="NAME", help="Iceberg catalog. [default: SQLite beside the table]"),
+        click.option(
+            "--catalog", metavar="NAME", help="Iceberg catalog. [default: SQLite next to the table]"
+        ),
         click.option("--table", metavar="NAME", help="Name of the table in the Iceberg catalog."),
         storage_option,
     )

@@ -23,6 +23,7 @@ from headrace.errors import HeadraceError
 Document = dict[str, Any]
 
 CONSUMER_NOT_FOUND = 10014
+CONSUMER_EXISTS = 10148
 NAMES_SHOWN = 5
 REQUEST_SECONDS = 10.0
 SYSTEM_PREFIXES = ("KV_", "OBJ_", "$MQTT_")  # what key-value, object store and MQTT keep in streams
@@ -37,7 +38,6 @@ HINTS = {
     10027: "remove streams, or raise the account's limit",
     10074: "use --replicas 1, or a cluster",  # replicas > 1 not supported in non-clustered mode
     10109: "the stream is sealed: messages can be read, but not changed",
-    10148: "the consumer exists already with another configuration; change it with `headrace consumer edit`",
 }
 
 
@@ -75,6 +75,9 @@ class Api:
             stream, name = names
             message = f"the stream {stream} has no consumer {name}"
             hint = _suggestion(name, lambda: self.consumer_names(stream), "consumer", stream)
+        elif error.err_code == CONSUMER_EXISTS and len(names) == 2:
+            message = f"the stream {names[0]} has a consumer {names[1]} with another configuration"
+            hint = "change it with `headrace consumer edit`"
         else:
             message, hint = str(error), error.hint or HINTS.get(error.err_code, "")
         raise ApiError(

@@ -6,6 +6,7 @@ Nothing is ever asked that an option could have said: what is not given has the 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -41,6 +42,23 @@ config_option = click.option(
 force_option = click.option("--force", "-f", is_flag=True, help="Do not ask.")
 
 
+def creation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Of a command that creates a stream or a consumer: where its configuration comes from, or goes to."""
+    options = (
+        config_option,
+        click.option(
+            "--output", metavar="FILE", help="Write the configuration to this file, and create nothing."
+        ),
+        click.option("--validate", is_flag=True, help="Check the configuration, and create nothing."),
+        click.option(
+            "--defaults", is_flag=True, help="For scripts made for the nats tool: nothing is asked anyway."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -52,10 +70,7 @@ Examples:
 )
 @click.argument("stream", required=False, callback=name_of_stream)
 @connection_options
-@config_option
-@click.option("--output", metavar="FILE", help="Write the configuration to this file, and create nothing.")
-@click.option("--validate", is_flag=True, help="Check the configuration, and create nothing.")
-@click.option("--defaults", is_flag=True, help="For scripts made for the nats tool: nothing is asked anyway.")
+@creation_options
 @setting_options(STREAM_SETTINGS, edit=False)
 @json_option
 def add(

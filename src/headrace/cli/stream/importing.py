@@ -24,6 +24,7 @@ from headrace.cli.target import Target, connection_options
 from headrace.errors import HeadraceError, UsageError
 
 if TYPE_CHECKING:
+    from headrace.cli.stream.acceptance import Acceptance
     from headrace.cli.stream.api import Api
     from headrace.cli.stream.rows import Row
 
@@ -82,7 +83,11 @@ class _Source:
                 f"the stream {config['name']} does not acknowledge, so nobody would know what it has stored",
                 hint=f"`headrace stream edit {config['name']} --ack`",
             )
+        if config.get("sealed"):
+            raise UsageError(f"the stream {config['name']} is sealed: it stores nothing any more")
         self.path = path
+        self.last_seq: int = info["state"]["last_seq"]
+        self._config: Document = config
         self._kind = kind
         self._patterns: list[str] = config.get("subjects") or []
         self._stream = config["name"]
@@ -121,14 +126,16 @@ class _Source:
         return not self._stored.isdisjoint(marks_of_row(row, self.max_payload))
 
     def batches(self) -> Iterator[list[Row]]:
+        from headrace.cli.stream.acceptance import Acceptance
         from headrace.cli.stream.files import read_ndjson, read_parquet
 
         read = read_parquet if self._kind == "parquet" else read_ndjson
+        acceptance = Acceptance(self._config, self.max_payload)
         try:
             for rows in read(self.path, self.max_payload):
                 if rows:
                     self._check_subjects(rows)
-                    yield rows
+                    yield self._prepare(rows, acceptance)
         except HeadraceError:
             raise
         except OSError as error:
@@ -144,6 +151,20 @@ class _Source:
             if row.subject not in self._known and not self._stores(row.subject):
                 reason = f"the stream {self._stream} does not store the subject {row.subject!r}"
                 raise bad_row(self.path, self.unit, row.number, reason)
+
+    def _prepare(self, rows: list[Row], acceptance: Acceptance) -> list[Row]:
+        from headrace.cli.stream.acceptance import Refused
+        from headrace.cli.stream.files import bad_row
+
+        prepared: list[Row] = []
+        for row in rows:
+            try:
+                prepared.append(acceptance.prepare(row))
+            except Refused as refused:
+                raise bad_row(self.path, self.unit, row.number, str(refused)) from None
+            except UnicodeEncodeError:
+                prepared.append(row)  # which is found and named when all are encoded
+        return prepared
 
     def _check_rows(self, rows: list[Row]) -> None:
         from headrace.cli.stream.files import bad_row
@@ -214,6 +235,15 @@ class _SentRows:
         return None
 
 
+def _how_to_continue(api: Api, source: _Source, stream: str) -> str:
+    """Messages that were under way when one was refused may be stored, those after it as well."""
+    stored = api.stream_info(stream)["state"]["last_seq"] - source.last_seq
+    return (
+        f"{stream} has stored {plural(stored, 'message')} since the import began; correct this {source.unit}"
+        " or the stream, and repeat the import: nothing is stored twice"
+    )
+
+
 def _publish(api: Api, source: _Source, stream: str, total: int, *, shown: bool) -> None:
     from headrace.cli.stream.files import bad_row
     from headrace.cli.stream.progress import Progress
@@ -233,7 +263,8 @@ def _publish(api: Api, source: _Source, stream: str, total: int, *, shown: bool)
         except PublishFailed as failure:
             row = sent.row(failure.number)
             if row is not None:
-                raise bad_row(source.path, source.unit, row, failure.explained) from None
+                refused = bad_row(source.path, source.unit, row, failure.explained)
+                raise UsageError(str(refused), hint=_how_to_continue(api, source, stream)) from None
             raise PublishFailed(
                 str(failure), hint=failure.hint or "repeat the import: nothing is stored twice"
             ) from None

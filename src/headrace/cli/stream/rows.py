@@ -22,8 +22,9 @@ from headrace.client.outgoing import Offsets, Outgoing, TextColumn
 MESSAGE_ID = "Nats-Msg-Id"
 IMPORT_HEADER = "Headrace-Import"
 IMPORT_PREFIX = "headrace-import:"
-# Conditions of a publish, not properties of a message: elsewhere they would fail.
-CONDITIONS = ("Nats-Expected-", "Nats-Batch-")
+# Conditions of a publish and what a stream noted of its sources, not properties of a message: elsewhere they
+# would fail.
+LEFT_OUT = ("Nats-Expected-", "Nats-Batch-", "Nats-Stream-Source", "Nats-Counter-Sources")
 VERSION_BYTES = len("NATS/1.0\r\n\r\n")
 SEPARATOR_BYTES = len(": \r\n")
 LONGEST_ID_BYTES = 512
@@ -88,13 +89,16 @@ def imported_headers(row: Row, max_payload: int) -> Headers:
     """A message with an id of its own keeps it."""
     if has_room(row, max_payload):
         return [(MESSAGE_ID, row.import_id)]
-    kept = [(name, value) for name, value in row.headers if not name.startswith(CONDITIONS)]
+    kept = [(name, value) for name, value in row.headers if not name.startswith(LEFT_OUT)]
     has_own = any(name == MESSAGE_ID and value for name, value in kept)
     marked = [*kept, (IMPORT_HEADER if has_own else MESSAGE_ID, row.import_id)]
-    size = VERSION_BYTES + sum(
-        len(name.encode()) + len(value.encode()) + SEPARATOR_BYTES for name, value in marked
-    )
-    return marked if size + len(row.data) <= max_payload else kept
+    return marked if size_of_headers(marked) + len(row.data) <= max_payload else kept
+
+
+def size_of_headers(headers: Headers) -> int:
+    """In bytes, as they are sent."""
+    sizes = (len(name.encode()) + len(value.encode()) + SEPARATOR_BYTES for name, value in headers)
+    return VERSION_BYTES + sum(sizes) if headers else 0
 
 
 def has_room(row: Row, max_payload: int) -> bool:

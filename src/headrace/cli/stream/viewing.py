@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.arguments import name_of_stream, optional_filter
+from headrace.cli.arguments import Sequence, name_of_stream, optional_filter
 from headrace.cli.human import Moment
 from headrace.cli.output import say
 from headrace.cli.tables import json_option, print_json
@@ -128,7 +128,7 @@ Examples:
 """,
 )
 @click.argument("stream", callback=name_of_stream)
-@click.argument("seq", required=False, type=click.IntRange(min=1))
+@click.argument("seq", required=False, type=Sequence())
 @connection_options
 @click.option(
     "--last-for",

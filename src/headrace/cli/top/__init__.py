@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ DEFAULT_MONITOR = "http://127.0.0.1:8222"
     epilog="""\b
 Examples:
   headrace top                                  a server on this machine
+  headrace top -m 8333                          another one
   headrace top --monitor http://nats:8222 --sort bytes_to
   headrace top --streams
   headrace top --once --json                    for programs
@@ -28,7 +30,7 @@ Examples:
     "-m",
     default=DEFAULT_MONITOR,
     metavar="URL",
-    help=f"The server's monitor port. [default: {DEFAULT_MONITOR}]",
+    help=f"The server's monitor port: a URL, or just a port. [default: {DEFAULT_MONITOR}]",
 )
 @click.option(
     "--conns",
@@ -57,7 +59,9 @@ Examples:
     metavar="N",
     help="Stop after N refreshes. [default: never]",
 )
-@click.option("--once", "-b", is_flag=True, help="Print one snapshot and exit; for scripts.")
+@click.option(
+    "--once", "-b", is_flag=True, help="Print one snapshot, after two looks, and exit; for scripts."
+)
 @click.option("--json", "-j", "as_json", is_flag=True, help="With --once: print a JSON document.")
 @click.option("--tls-ca", metavar="FILE", help="CA of an https monitor port.")
 @click.option("--tls-cert", metavar="FILE", help="Client certificate.")
@@ -95,9 +99,11 @@ def top(
         raise UsageError("top needs a terminal", hint="--once prints one snapshot")
     port = MonitorPort(monitor, _context(**tls))
     order = look.connection_order if look.view == CONNECTIONS else "cid"
-    first = take(port, Request(look.view, order, conns, subs), None)
+    request = Request(look.view, order, conns, subs)
+    first = take(port, request, None)
     if once:
-        _print_once(first, look, as_json)
+        time.sleep(interval)  # rates are between two looks
+        _print_once(take(port, request, first), look, as_json)
         return 0
     from headrace.cli.top.program import Program
 
@@ -111,6 +117,7 @@ def _print_once(snapshot: Any, look: Any, as_json: bool) -> None:
         print_json(
             {
                 "varz": snapshot.varz,
+                "rates": snapshot.rates,
                 **(
                     {"streams": snapshot.streams}
                     if snapshot.request.view == "streams"
