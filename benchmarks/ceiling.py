@@ -3,12 +3,18 @@
 A second process on another core plays the server: it writes prebuilt blocks of MSG frames as fast as the
 sockets accept them, or reads PUB frames and only counts them. What the generator sustains then is its
 ceiling; a benchmark row well below it was not limited by the generator.
+
+The last rows are about the disk: the most that any server could acknowledge if it syncs first and its clients
+have this many messages in flight, with parsing, storing and answering for free.
 """
 
 import os
 import selectors
 import socket
+import statistics
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 
 from headrace.bench.clients.load import Load
@@ -29,6 +35,11 @@ PUBLISHING = [
     ("publish on 1 connection, 64 KiB", 1, 65536, 50_000, False),
     ("publish on 4 connections, one message per system call", 4, 128, 300_000, True),
 ]
+IN_FLIGHT = (64, 256, 4096)
+RECORD_BYTES = 176
+"""About what a message of 128 B takes on disk, with its subject."""
+SYNCS = 1000
+FILE_BYTES = 64 << 20
 
 
 def connected_pairs(count: int) -> tuple[list[socket.socket], list[socket.socket]]:
@@ -122,17 +133,35 @@ def measured(
     return messages * connections / run.seconds, run.generator_cpu_share
 
 
+def sync_ceiling(in_flight: int) -> float:
+    """Messages per second: they are written together, into blocks that the file has already, and synced."""
+    data = os.urandom(in_flight * RECORD_BYTES)
+    seconds = []
+    with tempfile.TemporaryFile() as file:
+        os.posix_fallocate(file.fileno(), 0, FILE_BYTES)
+        os.fsync(file.fileno())
+        for number in range(SYNCS):
+            began = time.perf_counter()
+            os.pwrite(file.fileno(), data, number * len(data) % (FILE_BYTES - len(data)))
+            os.fdatasync(file.fileno())
+            seconds.append(time.perf_counter() - began)
+    return in_flight / statistics.median(seconds)
+
+
 def main() -> int:
     print(f"{'what':<56} {'msgs/s':>12} {'MB/s':>8} {'generator CPU':>14}")
     for name, connections, size, messages in SUBSCRIBING:
         show(name, size, *receive_ceiling(connections, size, messages))
     for name, connections, size, messages, one_per_write in PUBLISHING:
         show(name, size, *publish_ceiling(connections, size, messages, one_per_write))
+    for in_flight in IN_FLIGHT:
+        show(f"sync {in_flight} messages at a time, 128 B", 128, sync_ceiling(in_flight))
     return 0
 
 
-def show(name: str, size: int, rate: float, cpu_share: float) -> None:
-    print(f"{name:<56} {rate:>12,.0f} {rate * size / 1e6:>8,.0f} {cpu_share:>14.0%}", flush=True)
+def show(name: str, size: int, rate: float, cpu_share: float | None = None) -> None:
+    share = "" if cpu_share is None else f"{cpu_share:.0%}"
+    print(f"{name:<56} {rate:>12,.0f} {rate * size / 1e6:>8,.0f} {share:>14}".rstrip(), flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from benchmarks.spark.family import family_cpu_seconds
 from benchmarks.spark.result import (
     COMMITS,
     FROM_TABLE,
+    HEADRACE,
     KEYS,
     LAND_TYPED,
     LINES,
@@ -125,7 +126,8 @@ def prepare(stack: ExitStack, options: argparse.Namespace, servers: Sequence[Ser
     places = {}
     for server in servers:
         process = stack.enter_context(running(server, streams=True))
-        places[server.name] = replace(table, url=f"nats://{process.address}")
+        store = process.store if server.name == HEADRACE else ""
+        places[server.name] = replace(table, url=f"nats://{process.address}", store=store)
         _say(f"filling a stream of {server.name}")
         fill(places[server.name])
         if LAND_TYPED.key in options.rows:
@@ -144,7 +146,7 @@ def measure(places: dict[str, Place], lines: Sequence[Line], rounds: int) -> Res
         busy, ours, began = busy_seconds(), family_cpu_seconds(), time.perf_counter()
         for name, place in places.items() if number % 2 == 0 else reversed(places.items()):
             for line in lines:
-                if place.url or line.with_parquet:
+                if place.store if line.with_store else place.url or line.with_parquet:
                     kept.add(line, name, line.run(place))
         others = busy_seconds() - busy - (family_cpu_seconds() - ours)
         kept.others.append(max(0.0, others) / (time.perf_counter() - began))

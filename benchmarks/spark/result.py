@@ -18,16 +18,24 @@ UNIT = "rows/s"
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table: the task, whether it also runs on Parquet, and the target."""
+    """A row of the table: its task, whether that runs on Parquet, too, or needs our files, and the target."""
 
     key: str
     name: str
     run: Callable[[Place], float]
     with_parquet: bool = False
+    with_store: bool = False
     aim: float | None = None
 
 
 INSIDE = Line("read", "stream → noop, inside the read", work.read_inside, aim=2_000_000)
+STORE = Line(
+    "read-store",
+    "stream → noop from the server's files, inside the read",
+    work.read_store,
+    with_store=True,
+    aim=2_000_000,
+)
 NATS_PY = Line("nats-py", "the same, through a source built on nats-py", work.read_nats_py)
 WRITE = Line("write", "table → stream, every message acknowledged", work.write, aim=1_000_000)
 LAND_PARQUET = Line("land-parquet", "stream → plain Parquet table, headrace land", tables.land_parquet)
@@ -36,6 +44,7 @@ LAND_TYPED = Line("land-typed", "the same, six typed columns from JSON", tables.
 LINES = (
     INSIDE,
     NATS_PY,
+    STORE,
     Line("job", "stream → noop, the whole job", work.read, with_parquet=True),
     Line("land", "stream → Parquet, the whole job", work.land, with_parquet=True),
     LAND_PARQUET,
@@ -79,16 +88,21 @@ def table(result: Result, servers: Sequence[str]) -> list[list[str]]:
     body = []
     for line in result.lines:
         rates = result.rates[line.key]
-        ratios = (result.median(line, server) / result.median(line, reference) for server in others)
         body.append(
             [
                 line.name,
-                *(figure(summarize(rates[server]), UNIT) for server in servers),
-                *(f"{ratio:.2f}" for ratio in ratios),
+                *(figure(summarize(rates[server]), UNIT) if server in rates else "" for server in servers),
+                *(_ratio(result, line, server, reference) for server in others),
                 figure(summarize(rates[PARQUET]), UNIT) if line.with_parquet else "",
             ]
         )
     return [head, *body]
+
+
+def _ratio(result: Result, line: Line, server: str, reference: str) -> str:
+    if not {server, reference} <= result.rates[line.key].keys():
+        return ""
+    return f"{result.median(line, server) / result.median(line, reference):.2f}"
 
 
 def as_text(result: Result, servers: Sequence[str]) -> str:

@@ -2,7 +2,8 @@
 
 `python -m benchmarks.spark.stages [--messages N] [--rounds 3] [--only TEXT] [--spark]`
 
-Without Spark: the client alone, which fetches a stream into columns and publishes columns with message ids.
+Without Spark: the client alone, which fetches a stream into columns, through the server and from its files,
+and publishes columns with message ids.
 With `--spark` also the same through Spark, and batches that cost nothing to make, which show what Spark
 itself needs. CPU time depends less on what else the machine does than a rate does; the lowest round is shown.
 """
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from benchmarks.spark.family import cpu_by_role
 from benchmarks.spark.work import STREAM, Place, fill, make_stream, plain_payload
 from headrace.bench.servers import find_server, running
 from headrace.client import Client
+from headrace.client.store_directory import StoreDirectory
 
 PUBLISH_ROWS = 16_384
 READY_MADE_ROWS = 32_768
@@ -70,6 +73,12 @@ def fetch(place: Place) -> None:
         assert rows == place.rows
 
 
+def fetch_from_files(place: Place) -> None:
+    """With the files of the server, which runs: the last of them is not sealed, so it is scanned."""
+    batches = StoreDirectory(place.store).fetch_range(STREAM, 1, place.rows, headers=False)
+    assert sum(batch.num_rows for batch in batches) == place.rows
+
+
 def publish(place: Place) -> None:
     """As the sink does it: an id for each message, all acknowledged."""
     with Client.connect(place.url, request_timeout=30) as client:
@@ -85,7 +94,7 @@ def publish(place: Place) -> None:
 
 
 def through_spark(place: Place) -> dict[str, Callable[[Place], object]]:
-    from benchmarks.spark import work
+    from benchmarks.spark import tables, work
 
     def ready_made(place: Place) -> None:
         rows = place.spark.read.format("ready_made").option("rows", place.rows).load()
@@ -93,11 +102,17 @@ def through_spark(place: Place) -> dict[str, Callable[[Place], object]]:
 
     place.spark.dataSource.register(ReadyMadeSource)
     work.fill_table(place)
+    work.fill(place, tables.JSON_STREAM, tables.json_payload)
     return {
         "ready-made batches → noop": ready_made,
         "stream → noop": work.read,
+        "stream → noop from files": lambda place: work.to_noop(
+            place.stream("nats", includeHeaders=False, store=place.store)
+        ),
         "table → noop": lambda place: work.read(Place(place.spark, place.directory, place.rows, 0)),
         "table → stream": work.write,
+        "stream → Delta": tables.land_delta,
+        "stream → typed Delta": tables.land_typed,
     }
 
 
@@ -114,14 +129,18 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="headrace-stages-") as directory,
         running(find_server("headrace"), streams=True) as server,
     ):
-        place = Place(None, Path(directory), options.messages, 0, f"nats://{server.address}")  # type: ignore[arg-type]
+        place = Place(None, Path(directory), options.messages, 0, f"nats://{server.address}", server.store)  # type: ignore[arg-type]
         fill(place)
-        stages: dict[str, Callable[[Place], object]] = {"fetch": fetch, "publish with ids": publish}
+        stages: dict[str, Callable[[Place], object]] = {
+            "fetch": fetch,
+            "fetch from files": fetch_from_files,
+            "publish with ids": publish,
+        }
         if options.spark:
             from headrace.spark.session import spark_session
 
             spark = spark_session("headrace stages", master=f"local[{TASKS}]")
-            place = Place(spark, place.directory, place.rows, 0, place.url)
+            place = replace(place, spark=spark)
             stages |= through_spark(place)
         rounds = f"lowest of {options.rounds} rounds"
         print(f"{options.messages:,} messages of 128 B, {rounds}: CPU per message in µs")

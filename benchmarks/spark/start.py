@@ -1,4 +1,5 @@
-"""What a command costs from start to end: wall time and CPU seconds, without and with an archive of classes.
+"""What a command costs from start to end: wall time and CPU seconds, without and with an archive of classes,
+and with Python processes that import PySpark from its zip file, as they do with Spark's own home.
 
 `python -m benchmarks.spark.start [--rounds 3] [--messages N] [--cases A;B]`
 
@@ -25,6 +26,7 @@ from pathlib import Path
 from benchmarks.spark.work import STREAM, Place, fill
 from headrace.bench.servers import find_server, running
 from headrace.spark.class_archive import COMPLETE_SECONDS, DISABLE
+from headrace.spark.home import package_home
 
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux: what a command leaves behind becomes our child, with its CPU time."""
@@ -35,6 +37,7 @@ CASES: dict[str, tuple[str, str, dict[str, str]]] = {
     "sql": ("sql", "", COLD),
     "sql, archive": ("sql", "", {}),
     "pipeline": ("pipeline", "", COLD),
+    "pipeline, PySpark zipped": ("pipeline", "", COLD | {"SPARK_HOME": str(package_home())}),
     "pipeline, archive": ("pipeline", "", {}),
     "pipeline, C2": ("pipeline", BOTH_COMPILERS, COLD),
     "pipeline, C2, archive": ("pipeline", BOTH_COMPILERS, {}),

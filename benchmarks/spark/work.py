@@ -35,6 +35,8 @@ class Place:
     rows: int
     nats_py_rows: int
     url: str = ""
+    store: str = ""
+    """The server's storage directory, if it is one of ours."""
 
     @property
     def table(self) -> str:
@@ -59,16 +61,23 @@ class Place:
 
 def read(place: Place) -> float:
     """The whole job, including planning."""
-    return _rate(place.rows, lambda: _to_noop(place.messages() if place.url else place.parquet()))
+    return _rate(place.rows, lambda: to_noop(place.messages() if place.url else place.parquet()))
 
 
 def read_inside(place: Place) -> float:
-    _to_noop(place.stream("nats_timed", includeHeaders=False, **{CLOCK_OPTION: place.clock}))
+    to_noop(place.stream("nats_timed", includeHeaders=False, **{CLOCK_OPTION: place.clock}))
+    return place.rows / seconds_inside(place.clock)
+
+
+def read_store(place: Place) -> float:
+    """The same from the files of the server, which is only asked how far the stream reaches."""
+    options = {CLOCK_OPTION: place.clock, "store": place.store}
+    to_noop(place.stream("nats_timed", includeHeaders=False, **options))
     return place.rows / seconds_inside(place.clock)
 
 
 def read_nats_py(place: Place) -> float:
-    _to_noop(place.stream("nats_py", rows=place.nats_py_rows, **{CLOCK_OPTION: place.clock}))
+    to_noop(place.stream("nats_py", rows=place.nats_py_rows, **{CLOCK_OPTION: place.clock}))
     return place.nats_py_rows / seconds_inside(place.clock)
 
 
@@ -117,7 +126,7 @@ def make_stream(client: Client, name: str) -> None:
     client.request(f"$JS.API.STREAM.CREATE.{name}", f'{{"name":"{name}","subjects":["{name}.>"]}}'.encode())
 
 
-def _to_noop(rows: DataFrame) -> None:
+def to_noop(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 

@@ -25,10 +25,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import benchmarks.stalls.on_configs
 import benchmarks.stalls.on_connections
+import benchmarks.stalls.on_consumers
 import benchmarks.stalls.on_monitor
 import benchmarks.stalls.on_requests
-import benchmarks.stalls.on_streams  # noqa: F401
+import benchmarks.stalls.on_streams
+import benchmarks.stalls.on_subjects  # noqa: F401
 from benchmarks.stalls.asker import Asker
 from benchmarks.stalls.bystander import Wait, bystander
 from benchmarks.stalls.meter import Meter

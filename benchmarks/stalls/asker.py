@@ -27,27 +27,31 @@ class Asker:
         self.connection = connection
         connection.settimeout(REQUEST_SECONDS)
         self._numbers = itertools.count()
+        self._reply = b""  # of the last message
         self._received = connection.makefile("rb", buffering=1 << 20)
         connection.sendall(b"SUB _INBOX.stalls.* 1\r\n")
 
     def ask(self, subject: str, fields: Fields | None = None) -> Fields:
         """An answer of the API, which must not be an error."""
         body = json.dumps(fields).encode() if fields is not None else b""
-        answer: Fields = json.loads(self.request(f"$JS.API.{subject}".encode(), body))
+        answer: Fields = json.loads(self.request(f"$JS.API.{subject}".encode(), body, deliveries=False))
         if "error" in answer:
             raise BenchError(f"{subject}: {answer['error']}")
         return answer
 
-    def request(self, subject: bytes, body: bytes = b"", *, until: bytes = b"") -> bytes:
+    def request(
+        self, subject: bytes, body: bytes = b"", *, until: bytes = b"", deliveries: bool = True
+    ) -> bytes:
         """The body of the first answer or, with `until`, of the first one whose headers contain it.
 
-        Deliveries of a consumer have their own subjects, and count as answers, too.
+        Deliveries of a consumer have their own subjects, and count as answers, too, unless told otherwise.
         """
         inbox = b"_INBOX.stalls.%d" % next(self._numbers)
         self.connection.sendall(b"PUB %b %b %d\r\n%b\r\n" % (subject, inbox, len(body), body))
         while True:
             answered, headers, payload = self._message()
-            if until in headers and (answered == inbox or not answered.startswith(b"_INBOX.")):
+            is_delivery = deliveries and not answered.startswith(b"_INBOX.")
+            if until in headers and (answered == inbox or is_delivery):
                 return payload
 
     def pipeline(
@@ -67,12 +71,22 @@ class Asker:
             if is_last(headers):
                 waiting.discard(answered)
 
+    def replies(self, count: int) -> list[bytes]:
+        """The subjects with which the next messages that a consumer delivers are acknowledged."""
+        found: list[bytes] = []
+        while len(found) < count:
+            self._message()
+            if self._reply.startswith(b"$JS.ACK."):
+                found.append(self._reply)
+        return found
+
     def _message(self) -> tuple[bytes, bytes, bytes]:
         while True:
             line = self._received.readline()
             if not line:
                 raise BenchError("the server closed the connection")
             words = line.rstrip().split(b" ")
+            self._reply = words[3] if len(words) == (5 if words[0] == b"MSG" else 6) else b""
             if words[0] == b"MSG":
                 return words[1], b"", self._received.read(int(words[-1]) + 2)[:-2]
             if words[0] == b"HMSG":

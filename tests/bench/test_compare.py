@@ -102,7 +102,7 @@ def test_rounds_alternate_and_all_are_kept(nats_server: Server) -> None:
 
 def run_benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150)
 
 
 def test_the_command_measures_two_servers(nats_server: Server, tmp_path: Path) -> None:

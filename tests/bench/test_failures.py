@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from dataclasses import replace
 
 import pytest
@@ -21,10 +20,25 @@ FRAME = publish_frame(b"bench", b"hello")
 ENDLESS = 200_000_000
 
 
-def run_with_subscription(process: Process, subscription: bytes, frame: bytes = FRAME) -> None:
+class Once:
+    """Sends a server a signal as soon as messages have come."""
+
+    def __init__(self, process: Process, number: signal.Signals) -> None:
+        self._process = process
+        self._number: signal.Signals | None = number
+
+    def __call__(self, share: float) -> None:
+        if share > 0 and self._number is not None and self._process.pid is not None:
+            os.kill(self._process.pid, self._number)
+            self._number = None
+
+
+def run_with_subscription(
+    process: Process, subscription: bytes, frame: bytes = FRAME, stall_seconds: float = 30.0
+) -> None:
     """Publish 5,000 messages to one subscriber that greets the server with `subscription`."""
     with open_connections(process.address, [b"", subscription]) as (publisher, subscriber):
-        load = Load(0.5)
+        load = Load(stall_seconds)
         load.add_publisher(publisher.fileno(), frame, 5_000 * len(frame), len(frame))
         load.add_subscriber(subscriber.fileno(), 5_000, same_frames=True)
         run_load(load, 5_000, 5)
@@ -32,7 +46,7 @@ def run_with_subscription(process: Process, subscription: bytes, frame: bytes = 
 
 def test_lost_messages_are_counted(process: Process) -> None:
     with pytest.raises(BenchError, match=r"^4,000 of 5,000 messages are missing: nothing moved any more$"):
-        run_with_subscription(process, b"SUB bench 1\r\nUNSUB 1 1000\r\n")
+        run_with_subscription(process, b"SUB bench 1\r\nUNSUB 1 1000\r\n", stall_seconds=2.0)
 
 
 def test_surplus_messages_are_counted(process: Process) -> None:
@@ -68,12 +82,7 @@ def test_a_refused_subscription_is_one_line(nats_server: Server) -> None:
 def test_a_server_that_dies_in_mid_run_is_named(nats_server: Server, workload: Workload) -> None:
     def run_and_kill() -> None:
         with running(nats_server) as process:
-            timer = threading.Timer(0.3, os.kill, (process.pid, signal.SIGKILL))
-            timer.start()
-            try:
-                workload.run(process.address, process.rss_bytes)
-            finally:
-                timer.join()
+            workload.run(process.address, process.rss_bytes, Once(process, signal.SIGKILL))
 
     with pytest.raises(BenchError, match="messages are missing") as failure:
         run_and_kill()
@@ -82,21 +91,19 @@ def test_a_server_that_dies_in_mid_run_is_named(nats_server: Server, workload: W
 
 
 def test_a_server_that_hangs_in_mid_run_does_not_hang_the_run(process: Process) -> None:
-    timer = threading.Timer(0.2, os.kill, (process.pid, signal.SIGSTOP))
-    timer.start()
+    workload = PublishSubscribe(1, 1, 128, ENDLESS, stall_seconds=0.5)
     try:
         with pytest.raises(BenchError, match="nothing moved any more"):
-            PublishSubscribe(1, 1, 128, ENDLESS, stall_seconds=0.5).run(process.address, process.rss_bytes)
+            workload.run(process.address, process.rss_bytes, Once(process, signal.SIGSTOP))
     finally:
-        timer.join()
         os.kill(process.pid, signal.SIGCONT)
 
 
 def test_an_unreachable_server_is_one_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = Address(*listener.getsockname())
-    with pytest.raises(BenchError, match=r"connection 0 of 1 to 127\.0\.0\.1:\d+: .*refused"):
-        IdleConnections(1).run(address, lambda: 0)
+    with socket.socket() as bound:  # and does not listen: nobody else gets the port meanwhile
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(BenchError, match=r"connection 0 of 1 to 127\.0\.0\.1:\d+: .*refused"):
+            IdleConnections(1).run(Address(*bound.getsockname()), lambda: 0)
 
 
 def test_a_server_that_wants_a_password_says_so(nats_server: Server) -> None:

@@ -35,7 +35,7 @@ GARBAGE = {
 def test_a_subscriber_counts_every_message_and_byte(name: str, step: int, same_frames: bool) -> None:
     data, messages, payload_bytes = SAMPLES[name]
     with peer(data, step) as (connection, _):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(connection.fileno(), messages, same_frames)
         assert load.run() == "done"
     assert load.clients[0][:3] == ("subscriber", messages, payload_bytes)
@@ -45,7 +45,7 @@ def test_a_subscriber_counts_every_message_and_byte(name: str, step: int, same_f
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_subscriber_stops_at_garbage(name: str, step: int) -> None:
     with peer(FRAME + GARBAGE[name], step) as (connection, _):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(connection.fileno(), 2, True)
         assert load.run() == "garbled"
     assert load.failure[0] == 0
@@ -54,7 +54,7 @@ def test_a_subscriber_stops_at_garbage(name: str, step: int) -> None:
 
 def test_surplus_messages_are_counted_too() -> None:
     with peer(FRAME * 12) as (connection, _):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(connection.fileno(), 10, True)
         assert load.run() == "done"
     assert load.clients[0][1] == 12
@@ -62,7 +62,7 @@ def test_surplus_messages_are_counted_too() -> None:
 
 def test_a_ping_is_answered() -> None:
     with peer(b"PING\r\n" + FRAME) as (connection, heard):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(connection.fileno(), 1, True)
         assert load.run() == "done"
     assert b"".join(heard) == b"PONG\r\nPING\r\n"
@@ -72,7 +72,7 @@ def test_a_ping_is_answered() -> None:
 def test_a_publisher_repeats_its_block_and_ends_with_a_ping(write_length: int) -> None:
     block = b"PUB a 3\r\nabc\r\n"
     with peer(b"") as (connection, heard):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_publisher(connection.fileno(), block * 3, len(block) * 100, write_length)
         assert load.run() == "done"
     assert b"".join(heard) == block * 100 + b"PING\r\n"
@@ -80,7 +80,7 @@ def test_a_publisher_repeats_its_block_and_ends_with_a_ping(write_length: int) -
 
 def test_a_publisher_of_nothing_only_pings() -> None:
     with peer(b"") as (connection, heard):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_publisher(connection.fileno(), b"PUB a 0\r\n\r\n", 0, 100)
         assert load.run() == "done"
     assert b"".join(heard) == b"PING\r\n"
@@ -89,7 +89,7 @@ def test_a_publisher_of_nothing_only_pings() -> None:
 def test_silence_ends_as_a_stall_and_the_tick_is_called() -> None:
     ticks: list[int] = []
     with peer(FRAME) as (connection, _):
-        load = Load(0.5)
+        load = Load(2.0)
         load.add_subscriber(connection.fileno(), 2, True)
         assert load.run(lambda: ticks.append(1)) == "stalled"
     assert ticks
@@ -98,7 +98,7 @@ def test_silence_ends_as_a_stall_and_the_tick_is_called() -> None:
 
 def test_a_refusal_is_quoted() -> None:
     with peer(b"-ERR 'Slow Consumer'\r\n") as (connection, _):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(connection.fileno(), 1, True)
         assert load.run() == "refused"
     assert load.failure == (0, "-ERR 'Slow Consumer'")
@@ -108,7 +108,7 @@ def test_a_closed_connection_ends_the_run() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_subscriber(ours.fileno(), 1, True)
         assert load.run() == "closed"
 
@@ -120,7 +120,7 @@ def test_a_closed_connection_ends_the_run() -> None:
 )
 def test_an_answer_to_no_open_request_is_refused(answer: bytes) -> None:
     with peer(answer) as (connection, _):
-        load = Load(5.0)
+        load = Load(30.0)
         load.add_requester(connection.fileno(), b"service", b"in.", b"", 4, 4)
         assert load.run() == "garbled"
 

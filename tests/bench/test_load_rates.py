@@ -19,7 +19,7 @@ def numbered(*numbers: int) -> bytes:
 
 def test_a_paced_publisher_numbers_its_messages_and_ends_with_a_ping() -> None:
     with peer(b"") as (connection, heard):
-        load = Load(5.0, None, Histogram())
+        load = Load(30.0, None, Histogram())
         load.add_paced_publisher(connection.fileno(), b"a", b"xyz", 1, 3, 10, 0.1 * MILLISECOND)
         assert load.run() == "done"
     frames = b"".join(b"PUB a %d 3\r\nxyz\r\n" % number for number in (1, 4, 7))
@@ -38,7 +38,7 @@ def test_nothing_is_sent_before_it_is_due() -> None:
     thread = threading.Thread(target=receive)
     thread.start()
     delays = Histogram()
-    load = Load(5.0, None, delays)
+    load = Load(30.0, None, delays)
     load.add_paced_publisher(ours.fileno(), b"a", b"", 0, 1, 20, 5.0 * MILLISECOND)
     assert load.run() == "done"
     ours.close()
@@ -57,6 +57,8 @@ def test_a_stall_of_the_server_is_counted_for_every_message_that_was_due() -> No
     ours, theirs = socket.socketpair()
 
     def serve() -> None:
+        while not load.started_at:
+            time.sleep(0.001)
         time.sleep(0.06)
         theirs.sendall(numbered(*range(100)))
         theirs.recv(64)
@@ -64,7 +66,7 @@ def test_a_stall_of_the_server_is_counted_for_every_message_that_was_due() -> No
 
     thread = threading.Thread(target=serve)
     waits = Histogram()
-    load = Load(5.0, waits)
+    load = Load(30.0, waits)
     load.add_timed_subscriber(ours.fileno(), 100, 0.1 * MILLISECOND)
     thread.start()
     assert load.run() == "done"
@@ -73,14 +75,14 @@ def test_a_stall_of_the_server_is_counted_for_every_message_that_was_due() -> No
     theirs.close()
     buckets = waits.buckets(0)
     assert sum(count for _, count in buckets) == 100
-    assert buckets[0][0] >= 40 * MILLISECOND - 1 * MILLISECOND  # the thread may begin just before the load
+    assert buckets[0][0] >= 40 * MILLISECOND
     # In one piece they came at one moment: the first has waited 9.9 ms longer than the last.
     assert waits.highest(0) - buckets[0][0] == pytest.approx(9.9 * MILLISECOND, abs=0.5 * MILLISECOND)
 
 
 def test_queue_members_are_complete_when_their_sum_is() -> None:
     with peer(FRAME * 7) as (first, _), peer(FRAME * 3) as (second, _), peer(b"") as (third, _):
-        load = Load(5.0)
+        load = Load(30.0)
         for connection in (first, second, third):
             load.add_queue_member(connection.fileno(), True)
         load.expect_shared(10)
@@ -100,7 +102,7 @@ def test_queue_members_that_get_too_little_stall() -> None:
 
 def test_surplus_messages_of_a_queue_group_are_counted_too() -> None:
     with peer(FRAME * 7) as (first, _), peer(FRAME * 8) as (second, _):
-        load = Load(5.0)
+        load = Load(30.0)
         for connection in (first, second):
             load.add_queue_member(connection.fileno(), False)
         load.expect_shared(10)
@@ -111,7 +113,7 @@ def test_surplus_messages_of_a_queue_group_are_counted_too() -> None:
 @pytest.mark.parametrize("reply", [b"", b"x ", b"-1 ", b"1x ", b"99999999999999999999 ", b"1 "])
 def test_a_message_without_a_number_that_was_sent_is_refused(reply: bytes) -> None:
     with peer(b"MSG bench 1 %b2\r\nhi\r\n" % reply) as (connection, _):
-        load = Load(5.0, Histogram())
+        load = Load(30.0, Histogram())
         load.add_timed_subscriber(connection.fileno(), 1, 1000.0)
         assert load.run() == "garbled"
 

@@ -19,7 +19,7 @@ def stored(number: int, sequence: int) -> bytes:
 
 
 def publisher(descriptor: int, messages: int, message_id: bytes = b"") -> StreamLoad:
-    load = StreamLoad(5.0)
+    load = StreamLoad(30.0)
     load.expect_sequences(11, messages)
     load.add_stream_publisher(descriptor, b"s", b"in.", b"hi", messages, 2, message_id)
     return load
@@ -53,7 +53,7 @@ def test_message_ids_differ() -> None:
 
 def test_one_that_expects_names_the_sequence_before_its_own() -> None:
     with peer(b"".join(stored(number, 9 + number) for number in range(4))) as (connection, heard):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.expect_sequences(9, 4)
         load.add_stream_publisher(
             connection.fileno(), b"s", b"in.", b"hi", 4, 2, expects=b"Nats-Expected-Last-Sequence", first=9
@@ -69,7 +69,7 @@ def test_one_that_expects_names_the_sequence_before_its_own() -> None:
 
 def test_every_key_has_its_turn() -> None:
     with peer(b"".join(stored(number, 11 + number) for number in range(4))) as (connection, heard):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.expect_sequences(11, 4)
         load.add_stream_publisher(connection.fileno(), b"s.", b"in.", b"hi", 4, 2, keys=3)
         assert load.run() == "done"
@@ -106,7 +106,7 @@ def value(number: int, key: int, payload: bytes = b"hi") -> bytes:
 def test_every_value_is_looked_into(step: int, answer: bytes, status: str, refusals: int) -> None:
     first = value(0, 0) + value(1, 7919 % 10)
     with peer(first + answer, step) as (connection, heard):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.add_getter(connection.fileno(), b"get.s.", b"in.", 2, 3, 1, 10)
         assert (load.run(), load.refusals) == (status, refusals)
     assert b"".join(heard).startswith(b"PUB get.s.000000 in.0 0\r\n\r\nPUB get.s.000009 in.1 0\r\n\r\n")
@@ -162,7 +162,7 @@ def test_an_implausible_acknowledgement_ends_the_run(answers: list[bytes], detai
 def test_one_that_pulls_acknowledges_and_asks_again(prefix: bytes, step: int) -> None:
     data = b"".join(pulled(sequence, prefix=prefix) for sequence in (5, 6, 7))
     with peer(data, step) as (connection, heard):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.add_puller(connection.fileno(), "S", "C", b"in", 2, True, 5, 3)
         assert load.run() == "done"
     assert load.clients[0][:3] == ("subscriber", 3, 6)
@@ -178,7 +178,7 @@ def test_headers_do_not_count_as_payload() -> None:
     reply = b"$JS.ACK.S.C.1.1.1.1700000000000000000.0"
     data = b"HMSG in 1 %b 18 20\r\nNATS/1.0\r\na: b\r\n\r\nhi\r\n" % reply
     with peer(data) as (connection, heard):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.add_puller(connection.fileno(), "S", "C", b"in", 1, False, 1, 1)
         assert load.run() == "done"
     assert load.clients[0][:3] == ("subscriber", 1, 2)
@@ -202,7 +202,7 @@ def test_headers_do_not_count_as_payload() -> None:
 )
 def test_what_should_not_come_ends_the_run(data: bytes, status: str, detail: str, step: int) -> None:
     with peer(data, step) as (connection, _):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.add_puller(connection.fileno(), "S", "C", b"in", 2, True, 1, 2)
         assert load.run() == status
     assert detail in load.failure[1]
@@ -214,7 +214,7 @@ def test_what_should_not_come_ends_the_run(data: bytes, status: str, detail: str
 )
 def test_those_who_share_get_each_sequence_once(sequences: tuple[int, ...], status: str) -> None:
     with peer(b"".join(pulled(sequence) for sequence in sequences)) as (connection, _):
-        load = StreamLoad(5.0)
+        load = StreamLoad(30.0)
         load.add_sharing_puller(connection.fileno(), "S", "C", b"in", 2, False)
         load.expect_shared(3)
         load.expect_sequences(1, 3)

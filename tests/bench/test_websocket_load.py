@@ -31,7 +31,7 @@ def server_frames(data: bytes, chance: random.Random) -> bytes:
 def test_messages_are_counted_however_frames_are_cut(step: int) -> None:
     count = 50 if step == 1 else 5_000
     data = server_frames(FRAME * count, random.Random(step))
-    load = Load(5.0, in_websocket=True)
+    load = Load(30.0, in_websocket=True)
     with peer(data, step) as (ours, heard):
         load.add_subscriber(ours.fileno(), count, same_frames=True)
         # The other end knows no WebSocket and answers PINGs with a bare PONG, which is no frame.

@@ -19,6 +19,7 @@ from tests.cli.commands import assert_one_error_line, environment, run, started
 pytestmark = pytest.mark.timeout(300)  # Spark on a busy machine
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_does_and_where_the_report_is(saved: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -92,6 +92,7 @@ def test_every_second_of_a_run_has_its_percentiles(content: Content) -> None:
         assert item.max_us == max(values)
 
 
+@pytest.mark.slow
 def test_a_long_run_has_no_more_points_than_a_chart_can_show(spark: SparkSession, tmp_path: Path) -> None:
     pair = [client("pub", 30_000, 150.0), client("sub", 30_000, 150.0)]
     for run_id, minute in (("older", 0), ("newer", 1)):
