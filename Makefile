@@ -17,8 +17,9 @@ CYTHON_FLOOR := 90
 # What the tests of the compiled parts reach by themselves, for CI.
 COMPILED_FLOOR := 89
 # The tests of what is compiled.
-COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py) \
-	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py)
+COMPILED := tests/engine $(addprefix tests/client/test_,columns.py flight.py store_directory.py) \
+	$(addprefix tests/bench/test_,histogram.py load.py load_rates.py stream_load.py) \
+	tests/spark/payload/test_json_decoder.py
 # Three tests at a time even on two cores, because half of their time they wait; all of one file one after another.
 # The order is that of tests/conftest.py, and not by the number of tests in a file: those with few take longest.
 TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder
@@ -29,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # whole package again, and each worker all tests: a third of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long test-debug test-sanitized test-pythons test-newest-python test-sparks coverage fuzz soak lint format bench bench-long dist clean
+.PHONY: help demo test test-slow test-long test-debug test-sanitized test-delayed test-pythons test-newest-python test-sparks coverage fuzz soak lint format bench bench-long dist clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 20
@@ -62,8 +63,11 @@ $(FUZZ)/.ready: $(READY) $(ENGINE) $(SOURCES) tests/fuzz/trace.h
 demo: $(READY)  ## orders through server and Spark into tables, a kill in the middle, and a reconciliation
 	@$(BIN)/python -m examples.demo
 
-test: $(READY) test-debug  ## all tests that CI runs
+test: $(READY)  ## the tests, in about ten minutes on two cores
 	$(BIN)/python -m pytest -q $(TOGETHER)
+
+test-slow: $(READY)  ## what it has no time for: other formats and servers for Spark, the demo, docs
+	$(BIN)/python -m pytest -q $(TOGETHER) -m "slow and not long"
 
 test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build; at least COMPILED_FLOOR % of its lines must run
 	@find build/base-debug -name '*.gcda' -delete
@@ -76,7 +80,7 @@ test-debug: $(DEBUG)/.ready  ## the engine's tests against its debug build; at l
 coverage: $(DEBUG)/.ready  ## branch coverage of Python and line coverage of Cython; details in build/coverage
 	@rm -rf $(MEASURED) && mkdir -p $(MEASURED)
 	@find build/base-debug -name '*.gcda' -delete
-	PYTHONPATH=$(CURDIR)/$(DEBUG) $(COVERAGE) run -m pytest -q $(TOGETHER) --timeout=300 \
+	PYTHONPATH=$(CURDIR)/$(DEBUG) $(COVERAGE) run -m pytest -q $(TOGETHER) -m "not long" --timeout=300 \
 		--deselect tests/adversity/test_stalls.py --deselect tests/engine/core/test_hub_out_of_memory.py
 	@$(COVERAGE) combine -q
 	@$(COVERAGE) report --show-missing --skip-covered > $(MEASURED)/python.txt
@@ -98,6 +102,9 @@ test-sanitized: $(READY)  ## the tests of engine, streams and faults under the s
 	@$(BIN)/python -m tests.sanitizers --check
 	@$(MAKE) --no-print-directory $(SANITIZED)/.ready
 	$(BIN)/python -m tests.sanitizers $(TOGETHER) tests/engine tests/adversity tests/streams
+
+test-delayed: $(READY)  ## the tests, while system calls return late and threads begin late: what needs a quiet machine fails
+	$(BIN)/python -m tests.delays -q $(TOGETHER)
 
 test-long: $(READY) $(FUZZ)/.ready  ## the tests that run for minutes, and the fuzzers for hours
 	$(BIN)/python -m pytest -m long

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.servers import HOST, Server, running_server
+from tests.servers import HOST, Server, reserved_port, running_server
 
 NAMES = ("one", "two", "three")
 CONFIG = """
@@ -21,24 +20,16 @@ cluster {{ name: test, listen: "{host}:{port}", routes: [{routes}] }}
 @contextmanager
 def running_cluster(directory: Path) -> Iterator[dict[str, Server]]:
     """The servers by their names."""
-    ports = _free_ports(len(NAMES))
-    routes = ", ".join(f'"nats://{HOST}:{port}"' for port in ports)
-    managers = [
-        running_server(
-            "nats-server",
-            CONFIG.format(name=name, store=directory / name, host=HOST, port=port, routes=routes),
-        )
-        for name, port in zip(NAMES, ports, strict=True)
-    ]
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        # Routes must be known beforehand, so these servers cannot choose their ports.
+        ports = [stack.enter_context(reserved_port()) for _ in NAMES]
+        routes = ", ".join(f'"nats://{HOST}:{port}"' for port in ports)
+        managers = [
+            running_server(
+                "nats-server",
+                CONFIG.format(name=name, store=directory / name, host=HOST, port=port, routes=routes),
+            )
+            for name, port in zip(NAMES, ports, strict=True)
+        ]
         # Each is ready only when the others are there to choose a leader with.
         yield dict(zip(NAMES, pool.map(stack.enter_context, managers), strict=True))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Routes must be known beforehand, so these servers cannot choose their ports."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]

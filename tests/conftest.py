@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import sanitizers
+from tests import clients, sanitizers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,7 @@ LONGEST = (
 # However busy the machine is, and however slow the sanitizers make the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+clients.be_patient()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -121,3 +123,13 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("headrace tests", master="local[2]", settings=chosen)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory where a sync costs nothing, for tests that do thousands of them."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield Path(directory)

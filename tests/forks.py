@@ -15,6 +15,7 @@ itself reads) is the fork server's. Tests about that start a real one, and so do
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import json
 import os
@@ -28,6 +29,7 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import IO
 
 from tests import sanitizers
@@ -81,7 +83,8 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and its guardian is about to say so
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -115,8 +118,9 @@ class ForkServer:
         arguments: Sequence[str],
         environment: Mapping[str, str],
         streams: tuple[Stream, Stream, Stream],
+        directory: str,
     ) -> ForkedProcess:
-        request = {"arguments": list(arguments), "environment": dict(environment), "directory": os.getcwd()}
+        request = {"arguments": list(arguments), "environment": dict(environment), "directory": directory}
         status, theirs = os.pipe()
         numbers = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
         with self._lock:
@@ -130,6 +134,7 @@ class ForkServer:
 
 
 _servers: dict[str, ForkServer] = {}
+_servers_lock = threading.Lock()
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
@@ -142,13 +147,16 @@ def fork(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     streams: tuple[Stream, Stream, Stream],
+    directory: Path | None = None,
 ) -> ForkedProcess:
     """A process that runs this entry point. `streams` are its stdin, stdout and stderr."""
-    if entry in _servers and not _servers[entry].fits(environment):
-        _servers.pop(entry).close()
-    if entry not in _servers:
-        _servers[entry] = ForkServer(entry)
-    return _servers[entry].start(arguments, environment, streams)
+    with _servers_lock:
+        if entry in _servers and not _servers[entry].fits(environment):
+            _servers.pop(entry).close()
+        if entry not in _servers:
+            _servers[entry] = ForkServer(entry)
+        server = _servers[entry]
+    return server.start(arguments, environment, streams, str(directory or os.getcwd()))
 
 
 def fixed_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -161,6 +169,11 @@ def fixed_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def serve(entry: str, requests: socket.socket) -> None:
     for module in PRELOADED[entry]:
         import_module(module)
+    if entry == COMMAND:  # each command imports what it needs when it is chosen
+        for package in map(import_module, ("headrace.cli", "headrace.bench")):
+            for found in walk_packages(package.__path__, f"{package.__name__}."):
+                if not found.name.startswith("headrace.bench.report"):  # which needs Spark
+                    import_module(found.name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for guardians
     while True:
         data, descriptors, _, _ = socket.recv_fds(requests, MOST_BYTES, 4)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,15 +32,17 @@ Process = subprocess.Popen[bytes] | forks.ForkedProcess
 
 HOST = "127.0.0.1"
 START_SECONDS = 30.0
-STOP_SECONDS = 10.0
+STOP_SECONDS = 30.0
 POLL_SECONDS = 0.01
-FORKED = tuple(
-    f"tests/{room}/"
-    for room in (
-        *("accounts", "cli", "client", "http_in", "interop", "monitor", "permissions", "spark", "streams"),
-    )
+FORKED = (
+    *(f"tests/{room}/" for room in ("accounts", "cli", "client", "http_in", "interop", "monitor")),
+    *(f"tests/{room}/" for room in ("permissions", "spark", "streams")),
+    *(f"tests/adversity/test_{what}.py" for what in ("accounts", "redelivery", "signals", "tokens")),
+    "tests/bench/test_secure_servers.py",
+    "tests/broker/test_tls.py",
+    "tests/test_backup_docs.py",
 )
-"""Rooms whose servers are forks (tests/forks.py), which start in a tenth of the time."""
+"""Tests whose servers are forks (tests/forks.py), which start in a tenth of the time."""
 
 _LISTENING = re.compile(r"Listening for client connections on (?:\[?[^\s\]]+\]?):(\d+)")
 
@@ -88,6 +91,15 @@ def _may_fork() -> bool:
     return test.startswith(FORKED) and "HEADRACE_SERVER" not in os.environ and forks.can_fork(os.environ)
 
 
+def environment() -> dict[str, str]:
+    """The variables of this moment.
+
+    Servers are started in threads, while pytest notes the name of the current test in a variable. A child
+    without a copy reads what the other thread may have freed, and execve fails with EFAULT.
+    """
+    return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+
+
 @contextmanager
 def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()) -> Iterator[Server]:
     """Start a server on a free loopback port and stop it at the end, whatever happens in between.
@@ -106,14 +118,42 @@ def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()
             process: Process
             if kind == "headrace" and _may_fork():
                 arguments = [*command[len(server_command(kind)) :], *flags]
-                process = forks.fork(forks.SERVER, arguments, os.environ, (nothing, log, log))
+                process = forks.fork(forks.SERVER, arguments, environment(), (nothing, log, log))
             else:
-                process = subprocess.Popen([*command, *flags], stdin=nothing, stdout=log, stderr=log)
+                process = subprocess.Popen(
+                    [*command, *flags], stdin=nothing, stdout=log, stderr=log, env=environment()
+                )
         try:
             port = _wait_until_ready(process, log_file)
             yield Server(kind, HOST, port, process, log_file)
         finally:
             stop(process)
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that nobody else gets meanwhile, also if nobody listens on it: connections are refused then.
+
+    A server can listen on it (`-p`), and again after a restart: the port is bound here, but nobody listens,
+    and both sides set SO_REUSEADDR. The kernel gives such a port to no one who asks for any port,
+    and tests that run at the same time ask for hundreds.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((HOST, 0))
+        yield holder.getsockname()[1]
+
+
+def keep_streams_directory(store: Path, account: str = "$G") -> Path:
+    """For a running nats-server, which otherwise may fail to create a stream after deleting its last one.
+
+    It removes the directory of all streams when it is empty, even while a new stream is being created in it
+    ("error creating store for stream"). Something that lies there keeps it from doing so.
+    """
+    streams = store / "jetstream" / account / "streams"
+    streams.mkdir(parents=True, exist_ok=True)
+    (streams / ".keep").touch()
+    return streams
 
 
 def _wait_until_ready(process: Process, log_file: Path) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "headrace"
 
-LEAVES = {"errors", "unreadable", "go_formats", "quantities", "subjects", "keys", "engine"}
+LEAVES = {"errors", "unreadable", "go_formats", "quantities", "subjects", "keys", "on_disk", "engine"}
 SERVER_ROOMS = ["config", "accounts", "broker", "streams", "http_in", "monitor"]
 """Each may import those before it."""
 
@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "go_formats": set(),
     "quantities": {"go_formats"},
     "engine": set(),
+    "on_disk": set(),
     "subjects": {"errors"},
     "keys": {"errors"},
     "logs": {"errors"},
@@ -167,7 +168,8 @@ CORE_PARTS = (
         "mappings",
         "interest",
     ),
-    *("link", "pieces", "tick", "congestion", "outboxes", "publishers", "deliveries", "traced_deliveries"),
+    *("link", "pieces", "flush_threads", "tick", "slow_consumers", "outboxes", "publishers"),
+    *("deliveries", "traced_deliveries", "no_responders"),
     *("parser", "reader", "pace", "hub", "sinks"),
 )
 """The parts of the data plane; each may use those before it."""
@@ -196,7 +198,8 @@ PART_OF_MODULE = {
     "api.routes": "routes",
     "ingest.publication": "publication",
     "ingest.ttl": "publication",
-    "lifetimes": "lifetimes",
+    "delete_markers": "message_ttl",
+    "message_ttl": "message_ttl",
     "stream_rules": "stream",
     "retention": "stream",
     "stream": "stream",
@@ -208,11 +211,11 @@ STREAMS_MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
     "answers": {"base"},
     "publication": {"base"},
-    "lifetimes": {"base", "publication"},
+    "message_ttl": {"base", "publication"},
     "origins": {"base", "publication"},
     "consumers": {"base", "answers"},
-    "ingest": {"base", "publication", "lifetimes", "origins"},
-    "stream": {"base", "answers", "publication", "lifetimes", "origins", "consumers", "ingest"},
+    "ingest": {"base", "publication", "message_ttl", "origins"},
+    "stream": {"base", "answers", "publication", "message_ttl", "origins", "consumers", "ingest"},
     "api": {"base", "answers", "origins", "consumers", "stream"},
     "backup": {"base", "answers", "consumers", "stream", "api"},
     "routes": {"base", "api", "backup"},

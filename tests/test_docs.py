@@ -18,8 +18,9 @@ import pytest
 
 from headrace.bench.suites import SUITES
 from headrace.cli.command import headrace
-from tests.cli.commands import SECONDS, environment
-from tests.servers import running_server
+from tests import forks
+from tests.cli.commands import COMMAND, SECONDS, environment
+from tests.servers import Process, running_server
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -154,15 +155,17 @@ class Terminal:
 
     def __init__(self, command: list[str], path: Path, variables: dict[str, str]) -> None:
         self._path = path
-        with path.open("wb") as screen:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=screen,
-                stderr=subprocess.STDOUT,
-                env=environment(**variables),
-                cwd=path.parent,
-            )
+        self.process: Process
+        surroundings = environment(**variables)
+        with path.open("wb") as screen, Path(os.devnull).open("rb") as nothing:
+            if command[: len(COMMAND)] == COMMAND and forks.can_fork(surroundings):
+                arguments = command[len(COMMAND) :]
+                streams = (nothing, screen, screen)
+                self.process = forks.fork(forks.COMMAND, arguments, surroundings, streams, path.parent)
+            else:
+                self.process = subprocess.Popen(
+                    command, stdin=nothing, stdout=screen, stderr=screen, env=surroundings, cwd=path.parent
+                )
 
     @property
     def screen(self) -> str:

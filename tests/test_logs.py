@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:
 def test_reopen_continues_in_a_new_file_after_a_move(tmp_path: Path) -> None:
     logger = Logger(LogSettings(path=str(tmp_path / "log"), logtime=False))
     logger.info("before")
-    assert logger.flush()
+    assert logger.flush(30)
     (tmp_path / "log").rename(tmp_path / "old")
     logger.info("to the old one")
     logger.reopen()
@@ -99,7 +99,7 @@ def test_a_full_file_is_rotated_and_old_ones_are_removed(tmp_path: Path) -> None
     (tmp_path / "log.other").write_text("not ours")
     for number in range(40):
         logger.info(f"line {number}")
-        assert logger.flush()
+        assert logger.flush(30)
     logger.close()
     backups = sorted(
         path for path in tmp_path.iterdir() if re.fullmatch(r"log\.\d{4}(\.\d\d){5}\.\d{9}", path.name)

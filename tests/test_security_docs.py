@@ -139,16 +139,9 @@ UNTRUSTED = "headrace: the certificate of the server at localhost:4222 cannot be
 
 def outcome(newcomer: Newcomer, arguments: str) -> str:
     words = shlex.split(f"{PUBLISH} {arguments}".replace(DEFAULT_PORT, newcomer.port))
-    done = subprocess.run(
-        [*COMMAND, *words[1:]],
-        cwd=newcomer.directory,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    return (done.stdout + done.stderr).replace(newcomer.port, DEFAULT_PORT)
+    terminal = Terminal([*COMMAND, *words[1:]], newcomer.directory / "screen", {})
+    terminal.process.wait(SECONDS)
+    return terminal.screen.replace(newcomer.port, DEFAULT_PORT)
 
 
 def test_the_certificate_and_its_authority_are_rotated(newcomer: Newcomer, certificates: Path) -> None:

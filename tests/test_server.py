@@ -19,7 +19,7 @@ import pytest
 from tests.servers import stop
 
 HOST = "127.0.0.1"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 COMMAND = [sys.executable, "-m", "headrace.cli.nats_server", "-a", HOST]
 
 

@@ -13,7 +13,7 @@ from headrace.config.options import Options
 from headrace.config.storage import with_limits
 from tests.servers import ServerKind, running_server, server_command
 
-START_SECONDS = 20
+START_SECONDS = 60
 # Permissions mean nothing to root, unless it gives up the privilege to pass over them (CAP_DAC_OVERRIDE).
 WITHOUT_PRIVILEGES = (
     sys.executable,

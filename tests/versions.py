@@ -2,16 +2,18 @@
 
 Each other Python gets an environment and a build of its own in build/pythons/, without Spark. A PySpark is
 put before the one of this environment, in build/sparks/: the oldest that pyproject.toml allows, and the
-newest that the package index has, which may be newer than the one in constraints.txt.
+newest that the package index has, if it is newer than the one in constraints.txt.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +28,7 @@ SMOKE = (
     *("tests/spark/test_batch_read.py", "tests/spark/test_stream_read.py", "tests/spark/test_pushdown.py"),
     *("tests/spark/test_sink.py", "tests/spark/test_land.py", "tests/spark/test_connect.py"),
 )
+UNPINNED = {"PIP_CONSTRAINT": ""}
 TOGETHER = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
@@ -72,23 +75,46 @@ def pythons(*, is_newest_enough: bool = False) -> dict[str, int | None]:
     }
 
 
-def try_spark(requirement: str, place: Path) -> int:
+def newest(requirement: str) -> str:
+    """The version that pip would install where there is none."""
+    command = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps"]
+    report = subprocess.run(
+        [*command, "--report", "-", requirement],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **UNPINNED},
+    ).stdout
+    return str(json.loads(report)["install"][0]["metadata"]["version"])
+
+
+def try_spark(version: str, place: Path) -> int:
     """The path of PySpark comes first, also in Spark's workers: it gives them ours."""
-    unpinned = {"PIP_CONSTRAINT": ""}
-    install = (sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", place, requirement)
+    if version == metadata.version("pyspark"):
+        print(f"PySpark {version} is that of `make test`")
+        return 0
+    target = ("--upgrade", "--target", place)
+    install = (sys.executable, "-m", "pip", "install", "-q", *target, f"pyspark=={version}")
     smoke = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SMOKE, "-k", "not nats-server")
-    return run(*install, **unpinned) or run(*smoke, PYTHONPATH=str(place))
+    return run(*install, **UNPINNED) or run(*smoke, PYTHONPATH=str(place))
+
+
+def oldest_of(requirement: str) -> str:
+    """Its lower bound, as a whole version."""
+    bound = re.search(r">=([\d.]+)", requirement)
+    assert bound, f"{requirement} has no lower bound"
+    return bound[1] + ".0" * (2 - bound[1].count("."))
 
 
 def sparks() -> dict[str, int | None]:
     with open(ROOT / "pyproject.toml", "rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     (declared,) = [requirement for requirement in extras["spark"] if requirement.startswith("pyspark")]
-    oldest = re.search(r">=([\d.]+)", declared)
-    assert oldest, f"{declared} has no lower bound"
-    chosen = {"oldest": f"pyspark=={oldest[1]}", "newest": declared}
     place = ROOT / "build" / "sparks"
-    return {f"{which} ({what})": try_spark(what, place / which) for which, what in chosen.items()}
+    return {
+        f"PySpark {version}": try_spark(version, place / version)
+        for version in (oldest_of(declared), newest(declared))
+    }
 
 
 def main(arguments: list[str]) -> int:

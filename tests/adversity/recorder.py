@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 CONNECT = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n'
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 def payload_of(number: int) -> bytes:

@@ -23,6 +23,7 @@ from tests.accounts.test_isolation import login
 from tests.accounts.test_resolver import connected
 from tests.adversity.test_paths import TRAVERSALS
 from tests.broker.conftest import Start, start
+from tests.clients import flush
 from tests.interop.tokens import (
     ONE,
     STRANGER,
@@ -71,7 +72,7 @@ def api_subjects() -> list[str]:
 
 async def request(client: Client, subject: str, headers: dict[str, str] | None) -> dict[str, Any]:
     try:
-        answer = await client.request(subject, b"", timeout=10, headers=headers)
+        answer = await client.request(subject, b"", timeout=30, headers=headers)
     except nats.errors.NoRespondersError:
         return {"error": "nobody"}
     return json.loads(answer.data) if answer.data else {"error": "status"}
@@ -88,7 +89,7 @@ async def test_the_api_of_another_account_is_out_of_reach(
         await jetstream.add_stream(name="S", subjects=["s"])
         await jetstream.publish("s", b"secret")
         pulling = await jetstream.pull_subscribe("s", "d", stream="S")
-        (message,) = await pulling.fetch(1, timeout=10)
+        (message,) = await pulling.fetch(1, timeout=30)
         for subject in api_subjects():
             answer = await request(stranger, subject, headers)
             assert answer.get("error") or not answer.get("streams"), (subject, answer)
@@ -96,7 +97,7 @@ async def test_the_api_of_another_account_is_out_of_reach(
             assert answer.get("state") is None
         for subject in ("s", message.reply, "$JS.FC.S", "$KV.S.x", "_R_.abcdef.ghijkl"):
             await stranger.publish(subject, b"intruder", headers=headers)
-        await stranger.flush()
+        await flush(stranger)
         info = await jetstream.consumer_info("S", "d")
         assert (info.num_ack_pending, info.ack_floor.stream_seq) == (1, 0)
         state = (await jetstream.stream_info("S")).state
@@ -118,15 +119,15 @@ async def test_what_is_not_imported_does_not_cross(user: str, tmp_path: Path) ->
         for client in (owner, stranger):
             for subject in ("private", "feed", "open", "*", "x.>", "_INBOX.theirs"):
                 await client.subscribe(subject, cb=note)
-            await client.flush()
+            await flush(client)
         for subject in ("private", "feed", "open", "x.y"):
             for client in (owner, stranger):
                 await client.publish(subject, client.options["user"] or b"", reply="_INBOX.theirs")
-                await client.flush()
+                await flush(client)
         for client in (owner, stranger):
             while client.stats["in_msgs"] < 7:  # its own: three subjects by name and by `*`, and `x.>`
                 await asyncio.sleep(0.01)
-            await client.flush()
+            await flush(client)
         assert [client.stats["in_msgs"] for client in (owner, stranger)] == [7, 7]
         await owner.close()
         await stranger.close()
@@ -230,12 +231,12 @@ async def test_of_tokens_that_import_in_a_circle_the_import_that_closes_it_does_
             ]
             for client in clients:
                 await client.subscribe("x")
-                await client.flush()
+                await flush(client)
             for client in clients:
                 await client.publish("x", b"?", reply="in")
-                await client.flush()
+                await flush(client)
             for client in clients:
-                await client.flush()
+                await flush(client)
             assert [client.stats["in_msgs"] for client in clients] == expected
 
 
@@ -255,12 +256,12 @@ async def test_who_imports_everything_does_not_import_requests(tmp_path: Path) -
         await b.jetstream().add_stream(name="S", subjects=["only.b"])
         await b.jetstream().publish("only.b", b"1")
         pulling = await b.jetstream().pull_subscribe("only.b", "d", stream="S")
-        (message,) = await pulling.fetch(1, timeout=10)
+        (message,) = await pulling.fetch(1, timeout=30)
         for subject in api_subjects():
             await request(a, subject, None)
         await a.publish(message.reply, b"+ACK")
         await a.jetstream().add_stream(name="T", subjects=["t"])
-        await a.flush()
+        await flush(a)
         info = await b.jetstream().consumer_info("S", "d")
         assert (info.num_ack_pending, info.ack_floor.stream_seq) == (1, 0)
         assert [one.config.name for one in await b.jetstream().streams_info()] == ["S"]
@@ -285,14 +286,14 @@ async def test_who_imports_everything_does_not_import_answers_of_the_server(
     with running_server(kind, ANSWERS, ["-sd", str(tmp_path)]) as server:
         a, b = await connect(server.port, "a"), await connect(server.port, "b")
         everything = await b.subscribe(">")
-        await b.flush()
-        await a.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=10)
-        await a.request("$JS.API.INFO", timeout=10)
-        await a.request("$SYS.REQ.USER.INFO", timeout=10)
+        await flush(b)
+        await a.request("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=30)
+        await a.request("$JS.API.INFO", timeout=30)
+        await a.request("$SYS.REQ.USER.INFO", timeout=30)
         await a.publish("end")
         subjects = []
         while not subjects or subjects[-1] != "end":
-            subjects.append((await everything.next_msg(timeout=10)).subject)
+            subjects.append((await everything.next_msg(timeout=30)).subject)
         assert [subject for subject in subjects if subject.startswith("_INBOX.")] == []
         await a.close()
         await b.close()

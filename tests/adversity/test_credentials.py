@@ -133,10 +133,13 @@ def test_how_much_of_a_password_is_right_does_not_show_in_a_hundred_thousand_com
 
 
 def cpu_seconds(authenticator: Authenticator, user: str) -> float:
-    """What a refusal costs, in time of this thread: others do not count."""
-    began = time.thread_time()
-    assert authenticator.check(Credentials(user, "wrong")) is None
-    return time.thread_time() - began
+    """What a refusal costs at least, in time of this thread: others do not count."""
+    costs = []
+    for _ in range(3):
+        began = time.thread_time()
+        assert authenticator.check(Credentials(user, "wrong")) is None
+        costs.append(time.thread_time() - began)
+    return min(costs)
 
 
 @pytest.mark.parametrize("others", ["right", hashed(9)], ids=["one hash", "only hashes"])

@@ -76,6 +76,7 @@ def drain(connection: Connection, wanted: int) -> set[bytes]:
         for _, payload, reply in connection.fetch(STREAM, "worker", 50):
             got.add(payload)
             connection.send(b"PUB %b 4\r\n+ACK\r\n" % reply)
+    connection.request(f"$JS.API.CONSUMER.INFO.{STREAM}.worker")  # the server has read the last of them
     return got
 
 

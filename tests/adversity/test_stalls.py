@@ -28,7 +28,6 @@ MOST_SECONDS = 0.010
 MOST_SCRAPE_SECONDS = 0.050
 MILLION = 1_000_000
 LONGER = {
-    "deleted-most": 20,  # an answer of 6 MB is copied to where it waits for its socket
     "subscribe": 20,  # this and the following lie near the limit, on either side
     "subscribe-queue": 20,
     "subscribe-one-subject": 20,
@@ -56,6 +55,26 @@ REQUESTS = (
     "interest-ack-all",
     "limits-pending",
     "message-ids",
+    "multi-last-all",
+    "multi-last-patterns",
+    "last-any-subject",
+    "consumer-patterns",
+    "consumer-last-of-each",
+    "purge-keep-pattern",
+    "last-deleted",
+    "add-source",
+    "wide-gap",
+    "consumers-publish",
+    "consumers-deliver",
+    "consumers-interest",
+    "consumers-purge",
+    "create-subjects",
+    "update-subjects",
+    "delete-subjects",
+    "names-subjects",
+    "create-filters",
+    "update-filters",
+    "queue-filters",
 )
 
 

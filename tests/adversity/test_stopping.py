@@ -85,6 +85,7 @@ def stop_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, secon
             connection.send(
                 b"PUB $JS.API.STREAM.PURGE.CRASH %d\r\n%b\r\nPING\r\n" % (len(what), what.encode())
             )
+            server.wait_for_log("It begins.")
             server.process.send_signal(signal.SIGTERM)
             code = server.process.wait(PATIENCE_SECONDS)
         log = server.log()
@@ -164,6 +165,7 @@ def test_stopping_under_load_loses_nothing(tmp_path: Path, way: str) -> None:
         publishing = threading.Thread(target=record.publish, args=(server.port,))
         with Connection(server.port) as bystander:
             bystander.send(b'CONNECT {"verbose":false,"protocol":1}\r\n')
+            bystander.ping()
             publishing.start()
             while len(record.acknowledged) < 1000:
                 assert publishing.is_alive()

@@ -27,6 +27,7 @@ ZEROS = 64 * MIB
 def connect(server: Server, *headers: str) -> socket.socket:
     port = server.websocket_port
     client = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ws.handshake(client, port, *headers)
     return client
 

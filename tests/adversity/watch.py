@@ -81,11 +81,13 @@ class Bystander:
         self._thread.join()
         self._connection.close()
         assert self._failure is None, f"a bystander was disturbed: {self._failure!r}"
-        assert self._round_trips, "no ping was answered"
 
     def _run(self) -> None:
+        """The last ping comes after what the test does: one at least is answered, however quick that is."""
         try:
-            while not self._ended.wait(PING_PAUSE_SECONDS):
+            is_over = False
+            while not is_over:
+                is_over = self._ended.wait(PING_PAUSE_SECONDS)
                 sent = time.monotonic()
                 self._connection.ping()
                 self._round_trips.append(time.monotonic() - sent)

@@ -31,6 +31,7 @@ ANY = "S000"
 """A placeholder for the name of the stream that a part of a session has to itself; names have this length."""
 
 NUMBERS = (0, 1, 3, 5, 6, 2**53, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -1)
+OVERFLOWING = 2**63 - 1  # seconds, or nanoseconds: nats-server takes the time after that for a past one
 SECONDS = (0, 3600, *(number for number in NUMBERS if not 0 <= number <= 6))
 """Without those that pass while a busy machine plays a session: what then happens is no edge, but a race."""
 TIMES = (
@@ -206,15 +207,17 @@ def publishes(stream: str) -> Iterator[Step]:
         yield publish(f"{stream}.a.1", Nats_Expected_Last_Sequence=number)
         yield publish(f"{stream}.a.1", Nats_Expected_Last_Subject_Sequence=number)
         yield _scheduled(stream, f"@at {number}")
-        if number != 2**63 - 1:  # whose next time nats-server takes for a past one: it comes sooner or later
+        if number != OVERFLOWING:  # it would come sooner or later
             yield _scheduled(stream, f"@every {number}ns")
     for seconds in SECONDS:
-        yield publish(f"{stream}.ttl", Nats_TTL=seconds)
+        if seconds != OVERFLOWING:
+            yield publish(f"{stream}.ttl", Nats_TTL=seconds)
         yield publish(f"{stream}.ttl", Nats_TTL=f"{seconds}s")
         yield _scheduled(stream, f"@every {seconds}s")
     for time in ("2262-01-01T00:00:00Z", *FAR_TIMES[1:]):
         yield _scheduled(stream, f"@at {time}")
     yield info(stream)
+    yield publish(f"{stream}.ttl", Nats_TTL=OVERFLOWING)  # last: nats-server removes it sooner or later
 
 
 def _scheduled(stream: str, pattern: str) -> Step:

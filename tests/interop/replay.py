@@ -8,7 +8,10 @@ run side by side.
 
 from __future__ import annotations
 
+import json
+import re
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,6 +31,11 @@ from tests.servers import Server, ServerKind, running_server
 
 UNTIL_SECONDS = 50.0
 UNTIL_PAUSE_SECONDS = 0.02
+GONE_SECONDS = 30.0
+
+# Where there is a limit of clients, the servers have a monitor that tells how many there are.
+LIMITS_OF_CLIENTS = ("max_connections", "resolver: MEMORY")
+_MONITOR = re.compile(r"Starting http monitor on (\S+:\d+)")
 
 SYNCHRONISED = b"PONG\r\nPONG\r\n"
 
@@ -81,6 +89,7 @@ class _Play:
 
     def _open(self, name: str) -> None:
         server, session = self._server, self._session
+        _wait_until_gone(server, sum(not wire.is_closed for wire in self._wires.values()))
         if session.tls is not None:
             wire = open_tls_wire(server.host, server.port, name, session.tls)
         else:
@@ -96,9 +105,10 @@ class _Play:
             received = wire.take()
             self._restore_subject = find_restore_subject(received) or self._restore_subject
             return Answer(name, self._streams.normalise(received, any_order=step.any_order), fate)
-        received = wire.take().removesuffix(SYNCHRONISED)
+        received = wire.take()
         if not self._session.keeps_pings:
-            received = without_pings(received)
+            received = without_pings(received)  # the server's own may be the last that came
+        received = received.removesuffix(SYNCHRONISED)
         received = self._normalisers[name].normalise(received, any_order=step.any_order)
         return Answer(name, b"" if self._session.only_closes else received, fate)
 
@@ -145,7 +155,7 @@ class _Play:
         wire.drain()
 
     def _quiet(self, step: Step, wire: Wire) -> None:
-        wire.read_until_quiet()
+        wire.read_until_quiet(step.lines)
 
     def _closed(self, step: Step, wire: Wire) -> None:
         wire.read_until_closed()
@@ -169,6 +179,25 @@ _ACTIONS: dict[str, Callable[[_Play, Step, Wire], None]] = {
 }
 
 
+def _wait_until_gone(server: Server, left: int) -> None:
+    """Until there are no more clients than are left: nats-server makes room after it has closed a socket."""
+    monitor = _MONITOR.search(server.log())
+    deadline = time.monotonic() + GONE_SECONDS
+    while monitor and _count_clients(monitor[1]) > left:
+        assert time.monotonic() < deadline, "clients that have hung up are still there"
+        time.sleep(UNTIL_PAUSE_SECONDS)
+
+
+def _count_clients(monitor: str) -> int:
+    """Of the server, or of its accounts if these are more."""
+    with urllib.request.urlopen(f"http://{monitor}/varz", timeout=GONE_SECONDS) as answer:
+        connections: int = json.load(answer)["connections"]
+    with urllib.request.urlopen(f"http://{monitor}/accstatz", timeout=GONE_SECONDS) as answer:
+        accounts = json.load(answer).get("account_statz") or []
+    in_accounts: int = sum(account["conns"] for account in accounts)
+    return max(connections, in_accounts)
+
+
 def replay(server: Server, session: Session) -> Transcript:
     """Play the session; what the server answered, ready to be compared with another server's answers."""
     if session.about_streams:
@@ -190,13 +219,18 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for (which, _), server in self._servers.items():
+            if which == "nats-server":  # it may take seconds to end by itself
+                server.process.kill()
         self._stack.close()
 
     def server(self, kind: ServerKind, settings: str) -> Server:
         if (kind, settings) not in self._servers:
-            flags = (
-                ["-sd", self._stack.enter_context(TemporaryDirectory())] if "jetstream" in settings else []
-            )
+            flags = []
+            if "jetstream" in settings:
+                flags += ["-sd", self._stack.enter_context(TemporaryDirectory())]
+            if any(limit in settings for limit in LIMITS_OF_CLIENTS):
+                flags += ["-m", "-1"]
             started = self._stack.enter_context(running_server(kind, settings, flags))
             self._servers[kind, settings] = started
         return self._servers[kind, settings]

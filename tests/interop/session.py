@@ -43,6 +43,7 @@ class Step:
     messages: int = 0  # that the connection has to receive before an `expect` is over
     wanted: tuple[bytes, ...] = ()  # that the answer has to hold before an `until` is over
     raw: bool = False  # bytes of the transport: frames of WebSocket
+    lines: int = 0  # that come for certain before it can be quiet
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,9 @@ def part(data: bytes, on: str = "a", *, raw: bool = False) -> Step:
     return Step("part", on, data, raw=raw)
 
 
-def quiet(on: str = "a") -> Step:
-    """Collect what arrives without being asked for, until nothing more does."""
-    return Step("quiet", on)
+def quiet(on: str = "a", *, lines: int = 0) -> Step:
+    """Collect what arrives without being asked for, this many lines at least, until nothing more does."""
+    return Step("quiet", on, lines=lines)
 
 
 def closed(on: str = "a") -> Step:

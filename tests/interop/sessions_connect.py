@@ -118,9 +118,11 @@ SESSIONS: list[Session] = [
     ),
     session("connect_no_info_before_the_first_ping", part(connect_line(protocol=1)), quiet(), opened()),
     session("connect_second_info_only_once", connect(protocol=1), b"PING\r\n", b"PING\r\n"),
-    session("connect_second_info_after_the_pong", part(connect_line(protocol=1) + b"PING\r\n"), quiet()),
+    session(
+        "connect_second_info_after_the_pong", part(connect_line(protocol=1) + b"PING\r\n"), quiet(lines=2)
+    ),
     session("connect_ping_before_connect_has_no_info", b"PING\r\n", connect(protocol=1)),
-    session("connect_verbose_ok_before_pong", part(connect_line(verbose=True) + b"PING\r\n"), quiet()),
+    session("connect_verbose_ok_before_pong", part(connect_line(verbose=True) + b"PING\r\n"), quiet(lines=2)),
     session("connect_not_needed_for_ping", b"PING\r\n"),
     session("connect_not_needed_for_pub_and_sub", LOOP, BAD_SUBJECT, b"UNSUB 1\r\n"),
     session("connect_missing_means_no_headers", b"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\n"),

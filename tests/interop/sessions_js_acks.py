@@ -15,6 +15,7 @@ from tests.interop.jetstream import (
     publish_all,
     pull,
     streams_session,
+    until,
 )
 from tests.interop.session import Session, pub, quiet
 
@@ -98,13 +99,11 @@ ACKS: list[Session] = [
     streams_session(
         "in_progress",
         *FILLED,
-        consumer("S", "c", ack_wait=400 * MILLISECOND, filter_subject="s.b"),
+        consumer("S", "c", ack_wait=2 * SECOND, filter_subject="s.b"),
         pull("S", "c", 1, {"batch": 1}),
-        quiet(),
-        quiet(),
+        *[quiet()] * 9,
         ack("S", "c", 2, 1, b"+WPI", double=True),
-        quiet(),
-        quiet(),
+        *[quiet()] * 9,  # together longer than it may take
         consumer_info("S", "c"),
     ),
     streams_session(
@@ -152,7 +151,7 @@ ACKS: list[Session] = [
         publish("s.a"),
         b"SUB d 2\r\n",
         consumer("S", "c", deliver_subject="d", ack_wait=ACK_WAIT, max_deliver=3, messages=4),
-        quiet(),
+        until("CONSUMER.INFO.S.c", None, b'"num_ack_pending":0'),
         consumer_info("S", "c"),
     ),
     streams_session(
@@ -239,7 +238,7 @@ RETENTION: list[Session] = [
         b"SUB d 2\r\n",
         consumer("S", "c", deliver_subject="d", ack_policy="none"),
         publish("s", messages=2, any_order=True),
-        quiet(),
+        until("STREAM.INFO.S", None, b'"messages":0'),
         info("S"),
     ),
 ]

@@ -4,7 +4,6 @@ Transforms, republish, TTL, counters, atomic batches, schedules, mirrors and sou
 """
 
 from tests.interop.jetstream import (
-    MILLISECOND,
     SECOND,
     ack,
     api,
@@ -21,9 +20,8 @@ from tests.interop.jetstream import (
     until,
     update,
 )
-from tests.interop.session import Session, quiet
+from tests.interop.session import Session, Step
 
-WHILE = (quiet(), quiet(), quiet())
 SUBSCRIBED_TO_ADVISORIES = b"SUB $JS.EVENT.ADVISORY.> 9\r\n"
 
 TRANSFORMS: list[Session] = [
@@ -92,7 +90,7 @@ TRANSFORMS: list[Session] = [
         create("S", subjects=["s.>"], republish={"src": "s.>", "dest": "t.>"}),
         create("T", subjects=["t.>"]),
         publish("s.a"),
-        quiet(),
+        until("STREAM.INFO.T", None, b'"messages":1'),
         api("STREAM.MSG.GET.T", {"seq": 1}),
     ),
 ]
@@ -102,7 +100,7 @@ TTL: list[Session] = [
     streams_session(
         "ttl",
         create("S", subjects=["s.*"], allow_msg_ttl=True),
-        publish("s.a", Nats_TTL="1"),
+        publish("s.a", Nats_TTL="3"),
         publish("s.b", Nats_TTL="1h"),
         publish("s.c", Nats_TTL="never"),
         publish("s.d", Nats_TTL="0"),
@@ -120,7 +118,7 @@ TTL: list[Session] = [
         create(
             "S",
             subjects=["s.*"],
-            max_age=200 * MILLISECOND,
+            max_age=3 * SECOND,  # also of the marker, which must not expire before it is looked at
             allow_msg_ttl=True,
             subject_delete_marker_ttl=3600 * SECOND,
         ),
@@ -264,16 +262,22 @@ SCHEDULES: list[Session] = [
     ),
 ]
 
+
+def _copied(stream: str, messages: int) -> Step:
+    """Wait until a mirror, or a stream with sources, has this many messages."""
+    return until(f"STREAM.INFO.{stream}", None, b'"messages":%d,' % messages, b'"lag":0')
+
+
 COPIES: list[Session] = [
     streams_session(
         "mirror",
         create("S", subjects=["s.*"]),
         publish_all("s.a", "s.b", "s.a"),
         create("M", mirror={"name": "S"}),
-        *WHILE,
+        _copied("M", 3),
         info("M", {"subjects_filter": ">"}),
         publish("s.c"),
-        *WHILE,
+        _copied("M", 4),
         api("STREAM.MSG.GET.M", {"seq": 4}),
         info("M"),
         update("M", mirror={"name": "T"}),
@@ -290,7 +294,9 @@ COPIES: list[Session] = [
         create(
             "O", mirror={"name": "S", "subject_transforms": [{"src": "s.*", "dest": "o.{{wildcard(1)}}"}]}
         ),
-        *WHILE,
+        _copied("M", 2),
+        _copied("N", 2),
+        _copied("O", 3),
         info("M", {"subjects_filter": ">", "deleted_details": True}),
         info("N", {"subjects_filter": ">"}),
         info("O", {"subjects_filter": ">"}),
@@ -300,7 +306,7 @@ COPIES: list[Session] = [
         create("S", subjects=["s.*"]),
         publish_all("s.a", "s.b"),
         create("M", mirror={"name": "S"}),
-        *WHILE,
+        _copied("M", 2),
         update("M", subjects=["m"]),
         publish("m"),
         info("M"),
@@ -311,14 +317,14 @@ COPIES: list[Session] = [
         create("B", subjects=["b.*"]),
         publish_all("a.1", "a.2"),
         create("C", subjects=["c.*"], sources=[{"name": "A"}]),
-        *WHILE,
+        _copied("C", 2),
         publish("c.x"),
         info("C", {"subjects_filter": ">"}),
         api("STREAM.MSG.GET.C", {"seq": 1}),
         api("STREAM.MSG.GET.C", {"seq": 2}),
         update("C", subjects=["c.*"], sources=[{"name": "A"}, {"name": "B", "filter_subject": "b.1"}]),
         publish_all("b.1", "b.2"),
-        *WHILE,
+        _copied("C", 4),
         info("C", {"subjects_filter": ">"}),
     ),
     streams_session(
@@ -328,7 +334,7 @@ COPIES: list[Session] = [
         create(
             "C", sources=[{"name": "A", "subject_transforms": [{"src": "a.*", "dest": "c.{{wildcard(1)}}"}]}]
         ),
-        *WHILE,
+        _copied("C", 1),
         api("STREAM.MSG.GET.C", {"seq": 1}),
         info("C", {"subjects_filter": ">"}),
     ),
@@ -356,7 +362,7 @@ ADVISORIES: list[Session] = [
         "advisories_of_delivery",
         create("S", subjects=["s"]),
         publish_all("s", "s", "s"),
-        consumer("S", "c", max_deliver=1, ack_wait=100 * MILLISECOND),
+        consumer("S", "c", max_deliver=1, ack_wait=SECOND),
         b"SUB $JS.EVENT.ADVISORY.CONSUMER.> 9\r\nSUB $JS.EVENT.METRIC.> 8\r\n",
         pull("S", "c", 3, {"batch": 3}),
         ack("S", "c", 1, 1, b"-NAK", messages=2, double=True),

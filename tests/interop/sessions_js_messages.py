@@ -19,9 +19,8 @@ from tests.interop.jetstream import (
     until,
     update,
 )
-from tests.interop.session import Session, Step, hpub, pub, quiet, send
+from tests.interop.session import Session, Step, hpub, pub, send
 
-WHILE = (quiet(), quiet(), quiet())
 STREAM = create("S", subjects=["s.>"])
 
 
@@ -437,7 +436,7 @@ ROLLUP: list[Session] = [
         "max_age",
         create("S", subjects=["s"], max_age=SECOND // 10),
         publish("s"),
-        *WHILE,
+        until("STREAM.INFO.S", None, b'"messages":0'),
         info("S"),
     ),
 ]

@@ -125,7 +125,7 @@ SESSIONS: list[Session] = [
         part(b"SUB foo 1\r\n"),
         part(b"PUB foo 2\r\n"),
         part(b"hi\r\n"),
-        quiet(),
+        quiet(lines=2),
     ),
     session(
         "writes_cut_inside_sizes", connect(), b"SUB foo 1\r\n", part(b"PUB foo 1"), b"0\r\n0123456789\r\n"

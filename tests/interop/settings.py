@@ -23,7 +23,7 @@ authorization { user: derek, password: s3cr3t }
 """
 
 SHORT_AUTH_TIMEOUT = """
-authorization { user: derek, password: s3cr3t, timeout: 0.4 }
+authorization { user: derek, password: s3cr3t, timeout: 1.2 }
 """
 
 TOKEN = """

@@ -6,25 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interop.ahead import Ahead, playing_ahead, sessions_of
 from tests.interop.edges import all_sessions
-from tests.interop.replay import Stage, Transcript
+from tests.interop.replay import Transcript
 from tests.interop.session import Session
 from tests.interop.show import fail_if_different
 
+EVERY = all_sessions()
 SAMPLE = [
     session
-    for session in all_sessions()
+    for session in EVERY
     if session.name.endswith(("reading", "publishes", "consumer_requests"))
     or session.name in ("js_edges_memory_no_tail_changes", "js_edges_memory_holes_consumers")
     or session.name in ("js_edges_memory_stream_configs", "js_edges_consumer_configs")
 ]
-REST = [session for session in all_sessions() if session.name not in {other.name for other in SAMPLE}]
+REST = [session for session in EVERY if session.name not in {other.name for other in SAMPLE}]
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Stage() as running:
-        yield running
+def stage(request: pytest.FixtureRequest) -> Iterator[Ahead]:
+    with playing_ahead(sessions_of(request)) as ahead:
+        yield ahead
 
 
 def silent_steps(transcript: Transcript) -> list[bytes]:
@@ -36,18 +38,18 @@ def silent_steps(transcript: Transcript) -> list[bytes]:
     ]
 
 
-def check(stage: Stage, session: Session) -> None:
+def check(stage: Ahead, session: Session) -> None:
     reference, ours = stage.compare(session)
     assert silent_steps(ours) == []
     fail_if_different(session, reference, ours)
 
 
 @pytest.mark.parametrize("session", SAMPLE, ids=lambda session: session.name)
-def test_every_request_is_answered_like_nats_server(stage: Stage, session: Session) -> None:
+def test_every_request_is_answered_like_nats_server(stage: Ahead, session: Session) -> None:
     check(stage, session)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("session", REST, ids=lambda session: session.name)
-def test_every_other_request_is_too(stage: Stage, session: Session) -> None:
+def test_every_other_request_is_too(stage: Ahead, session: Session) -> None:
     check(stage, session)

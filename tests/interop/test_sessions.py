@@ -7,26 +7,26 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interop.ahead import Ahead, playing_ahead, sessions_of
 from tests.interop.catalogue import LATER_SESSIONS, SESSIONS, STILL_DIFFERENT, STREAM_SESSIONS
-from tests.interop.replay import Stage
 from tests.interop.session import Session
 from tests.interop.show import fail_if_different
 from tests.servers import running_server
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Stage() as running:
-        yield running
+def stage(request: pytest.FixtureRequest) -> Iterator[Ahead]:
+    with playing_ahead(sessions_of(request)) as ahead:
+        yield ahead
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
-def test_headrace_answers_like_nats_server(stage: Stage, session: Session) -> None:
+def test_headrace_answers_like_nats_server(stage: Ahead, session: Session) -> None:
     fail_if_different(session, *stage.compare(session))
 
 
 @pytest.mark.parametrize("session", STREAM_SESSIONS, ids=lambda session: session.name)
-def test_headrace_streams_are_those_of_nats_server(stage: Stage, session: Session) -> None:
+def test_headrace_streams_are_those_of_nats_server(stage: Ahead, session: Session) -> None:
     reference, ours = stage.compare(session)
     if session.name in STILL_DIFFERENT and "HEADRACE_SERVER" not in os.environ:
         assert reference != ours, f"{session.name} is no longer different: take it off the list"

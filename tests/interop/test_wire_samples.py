@@ -33,7 +33,7 @@ def answer(server: Server, sample: Sample, data: bytes, chunks: tuple[int, ...] 
     if sample.complete:
         wire.synchronise(data.upper().count(b"PING"))
     else:
-        wire.read_until_quiet()
+        wire.read_until_quiet(sample.answered.count(b"\r\n"))
     received, closed = without_pings(wire.take()), wire.is_closed
     wire.hang_up()
     return received if closed else received.removesuffix(b"PONG\r\nPONG\r\n"), closed

@@ -11,11 +11,10 @@ from pathlib import Path
 from tests.interop.normalise import split_frames
 from tests.interop.session import connect_line, pub
 from tests.interop.wire import Wire
-from tests.servers import Server
+from tests.servers import Server, keep_streams_directory
 
-REMOVAL_SECONDS = 5.0
+REMOVAL_SECONDS = 30.0
 POLL_SECONDS = 0.001
-KEPT = ".keep"
 _ACCOUNT = re.compile(r"accounts\s*\{\s*(\w+)")
 
 
@@ -34,17 +33,11 @@ def delete_streams(server: Server) -> None:
     if command[0].endswith("nats-server"):
         account = _ACCOUNT.search(Path(command[command.index("-c") + 1]).read_text())
         name = account.group(1) if account else "$G"
-        _wait_until_removed(Path(command[command.index("-sd") + 1], "jetstream", name, "streams"))
+        _wait_until_removed(keep_streams_directory(Path(command[command.index("-sd") + 1]), name))
 
 
 def _wait_until_removed(streams: Path) -> None:
-    """nats-server removes files after its answer; a stream that is created before that finds them again.
-
-    It also removes the directory if it is empty, even while a new stream is being created in it. Something
-    that lies there keeps it from doing so.
-    """
-    streams.mkdir(parents=True, exist_ok=True)
-    (streams / KEPT).touch()
+    """nats-server removes files after its answer; a stream that is created before that finds them again."""
     deadline = time.monotonic() + REMOVAL_SECONDS
     while len(os.listdir(streams)) > 1 and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

@@ -82,6 +82,10 @@ class WebSocketWire(Wire):
 class HttpWire(Wire):
     """Nothing is said before the first request. A step ends with its whole answer."""
 
+    def _write(self, data: bytes) -> None:
+        self._has_no_body = data.startswith(b"HEAD ")
+        super()._write(data)
+
     def read_line(self) -> None:
         pass
 
@@ -92,8 +96,10 @@ class HttpWire(Wire):
         head, end, body = bytes(self._received).partition(b"\r\n\r\n")
         if not end:
             return False
+        if self._has_no_body:
+            return True
         if length := _LENGTH.search(head):
-            return len(body) >= int(length.group(1)) or self.is_silent
+            return len(body) >= int(length.group(1))
         return bool(split_frames(body)[0]) if b" 101 " in head else False
 
     def take(self) -> bytes:

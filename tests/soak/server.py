@@ -6,13 +6,13 @@ import asyncio
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import server_command
+from tests.servers import reserved_port, server_command
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -30,16 +30,11 @@ class ServerFailed(Exception):
     """It does not start, does not stop, or has ended by itself."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class ServerProcess:
     def __init__(self, store: Path, log: Path) -> None:
-        self.port = free_port()
+        self._reserved = ExitStack()
+        """The port stays ours while the server is down."""
+        self.port = self._reserved.enter_context(reserved_port())
         self.log = log
         self.life = 0
         """How often it was started."""

@@ -47,6 +47,7 @@ class Soak:
         self._clients = [ClientProcess(name, self.record.hear) for name in ACTORS]
         self._own = Findings()
         self._at_fault = False
+        self._shown = self._shown_wrong = 0
         self._faults = list(plan.faults)
         if self._disk.why_unlimited:
             self._faults = [name for name in self._faults if name not in NEEDS_A_SMALL_DISK]
@@ -112,6 +113,9 @@ class Soak:
         await self._everybody("pause")
         await self._everybody("check")
         self.record.checks.append(self.record.second)
+        self._count()
+        if self.record.wrong > self._shown_wrong:
+            self._show_progress()
         await self._everybody("go")
 
     async def _announce(self, life: int) -> None:
@@ -141,13 +145,15 @@ class Soak:
                 )
 
     async def _progress(self) -> None:
-        shown = 0
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
-            self._show(self.progress_line())
-            for one in self.record.findings[shown:]:
-                self._show(f"  {one.second:6.0f} s  {one.who:10} {one.kind:11} {one.text}")
-            shown = len(self.record.findings)
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        self._show(self.progress_line())
+        for one in self.record.findings[self._shown :]:
+            self._show(f"  {one.second:6.0f} s  {one.who:10} {one.kind:11} {one.text}")
+        self._shown, self._shown_wrong = len(self.record.findings), self.record.wrong
 
     def progress_line(self) -> str:
         record = self.record

@@ -54,7 +54,7 @@ def test_a_short_soak_finds_nothing_wrong(tmp_path: Path) -> None:
 def test_interference_is_noticed_and_ctrl_c_ends_with_a_report(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     lines = []
-    with soak(page, "--minutes", "10", "--work", "2", "--faults", "interference") as process:
+    with soak(page, "--minutes", "10", "--work", "1", "--faults", "interference") as process:
         assert process.stdout is not None
         for line in process.stdout:  # the first progress after a check that has found something
             lines.append(line)

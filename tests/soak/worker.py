@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import traceback
@@ -104,6 +105,7 @@ def main() -> None:
 
 async def work_of(name: str, port: int, seed: int, rate: float) -> None:
     await work(make_actor(name, port, seed, rate))
+    os._exit(0)  # all was said, and a thread or a task that still waits for the server is not waited for
 
 
 if __name__ == "__main__":
