@@ -281,7 +281,7 @@ def _prepare(settings: Settings) -> None:
     with contextlib.suppress(FileNotFoundError):
         if any(directory.iterdir()) and not (directory / PLAN).exists():
             raise Failure(
-                f"{directory} holds something that is no demo: empty it, or choose another --directory"
+                f"{directory} holds something other than a demo: empty it, or choose another --directory"
             )
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)

@@ -88,8 +88,12 @@ def _names(subject: str, subjects: int) -> list[bytes]:
 
 @lru_cache(maxsize=1)
 def _shuffled_frames(subject: str, subjects: int, size: int) -> tuple[bytes, int]:
-    """All frames in one buffer, and the length of one: every round sends them in the same order."""
+    """All frames in one buffer, and the length of one: every round sends them in the same order.
+
+    With few subjects they are repeated, so that a write is as long as with many.
+    """
     payload = b"x" * size
     frames = [publish_frame(name, payload) for name in _names(subject, subjects)]
     random.Random(SHUFFLE_SEED).shuffle(frames)
-    return b"".join(frames), len(frames[0])
+    block = b"".join(frames)
+    return block * -(-BLOCK_BYTES // len(block)), len(frames[0])
