@@ -136,7 +136,7 @@ SNAPSHOTS: dict[str, tuple[Step | bytes, ...]] = {
         publish_all("s.1", "s.2", "s.3", "s.4"),
         consumer("S", "C", ack_wait=3600 * SECOND),
         pull("S", "C", 3, {"batch": 3}),
-        ack("S", "C", 1, 1),
+        ack("S", "C", 1, 1, double=True),
         SUBSCRIBED,
         snapshot(3),
         info("S"),
