@@ -99,7 +99,7 @@ BAD: list[dict[str, Any]] = [
     {"state": "silent"}, {"state": "RUNNING"}, {"state": ["running"]},
     {"seq": -1}, {"seq": 2**63}, {"seq": "7"}, {"seq": 1.5}, {"seq": True},
     {"batch": -2}, {"rows": -1}, {"rows": 10**400}, {"rows_per_second": -1}, {"rows_per_second": 1e16},
-    {"dead_letters": {}}, {"every": 0}, {"every": -5}, {"every": 1e9},
+    {"deletions": -1}, {"dead_letters": {}}, {"every": 0}, {"every": -5}, {"every": 1e9},
     {"time": "x" * 65}, {"format": "\r\n"},
 ]  # fmt: skip
 

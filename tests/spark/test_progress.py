@@ -81,9 +81,32 @@ def test_rows_written_are_told_where_they_are_counted() -> None:
     tally.add(8, dead_letters=2)
     found = progress_of(report(0, 10, end=11, latest=11), tally=tally)
     assert found.summary("landed", seconds=1.5) == "8 rows landed, 2 dead letters in 1.5 s, 0 behind"
-    tally.add(0, dead_letters=-1)
-    found = progress_of(report(0, 18, end=10, latest=10), tally=tally)  # 9 messages, read twice
-    assert found.summary("landed") == "8 rows landed, 1 dead letter, 0 behind"
+
+
+def test_rows_that_spark_has_scanned_twice_are_counted_once() -> None:
+    tally = Tally()
+    tally.add(8, dead_letters=1, batch=0, read=9)
+    meter = Meter(Query(report(0, 18, end=10, latest=12)), tally)  # type: ignore[arg-type]
+    assert str(meter.read()) == "8 rows written, 1 dead letter, 4 rows/s, 2 behind, batch 0 in 2.0 s"
+    tally.add(2, batch=1, read=2)
+    tally.add(1, batch=2, read=1)  # this one is complete, but Spark has not reported it
+    meter.query = Query(report(1, 2, end=12, latest=13))  # type: ignore[assignment]
+    found = meter.read()
+    assert (found.rows, found.rows_read, found.rows_per_second) == (11, 12, 1.0)
+
+
+def test_deletions_are_not_rows() -> None:
+    tally = Tally()
+    tally.add(2, dead_letters=1, deletions=3, batch=0, read=9)
+    found = progress_of(report(0, 18, end=10, latest=10), tally=tally)
+    assert found.summary("landed") == "2 rows landed of 9 read, 3 deletions, 1 dead letter, 0 behind"
+
+
+def test_what_was_read_is_known_of_the_last_batches() -> None:
+    tally = Tally()
+    for batch in range(500):
+        tally.add(1, batch=batch, read=1)
+    assert (tally.read, tally.read_in(499), tally.read_in(400), tally.read_in(399)) == (500, 1, 1, None)
 
 
 def test_rows_are_added_up_across_restarts() -> None:
@@ -109,7 +132,7 @@ def test_figures_of_each_query_are_served_to_prometheus() -> None:
         "raw": Meter(Query(report(3, 10, end=11, latest=51)), tally),  # type: ignore[arg-type]
         "new": Meter(Query()),  # type: ignore[arg-type]
     }
-    tally.add(9, dead_letters=1)
+    tally.add(9, dead_letters=1, deletions=2, batch=3, read=12)
     meters["raw"].read()
     meters["raw"].failed()
     with serve_metrics("127.0.0.1", 0) as (metrics, url):
@@ -120,16 +143,18 @@ def test_figures_of_each_query_are_served_to_prometheus() -> None:
         found.pop('headrace_query_last_error_timestamp_seconds{query="raw"}') == meters["raw"].last_error_at
     )
     assert found == {
-        'headrace_query_read_rows_total{query="raw"}': 10,
+        'headrace_query_read_rows_total{query="raw"}': 12,
         'headrace_query_written_rows_total{query="raw"}': 9,
         'headrace_query_dead_letters_total{query="raw"}': 1,
+        'headrace_query_deletions_total{query="raw"}': 2,
         'headrace_query_restarts_total{query="raw"}': 0,
-        'headrace_query_read_rows_per_second{query="raw"}': 5,
+        'headrace_query_read_rows_per_second{query="raw"}': 6,
         'headrace_query_lag_messages{query="raw"}': 40,
         'headrace_query_batch_duration_seconds{query="raw"}': 2,
         'headrace_query_last_batch{query="raw"}': 3,
         'headrace_query_read_rows_total{query="new"}': 0,
         'headrace_query_dead_letters_total{query="new"}': 0,
+        'headrace_query_deletions_total{query="new"}': 0,
         'headrace_query_restarts_total{query="new"}': 0,
         'headrace_query_read_rows_per_second{query="new"}': 0,
         'headrace_query_batch_duration_seconds{query="new"}': 0,

@@ -58,8 +58,10 @@ class LandingReport(msgspec.Struct, frozen=True, kw_only=True):
     """The last sequence of the stream that is in the table."""
     batch: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
     rows: _Count = 0
-    """Landed by this query since it was started, and so are dead letters."""
+    """Landed by this query since it was started, and so are deletions and dead letters."""
     rows_per_second: _Rate = 0.0
+    deletions: _Count = 0
+    """Of keys; a query of an earlier version counts them as rows."""
     dead_letters: _Count = 0
     every: _Interval = 10.0
     """Seconds until the next report at the latest."""

@@ -51,7 +51,7 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 class LandingReport:
     """How far one query is. Its table's writer says so, in another thread than the one that reports it.
 
-    `rows` and dead letters are those of `tally`, which outlives a restart of the query.
+    Rows, deletions and dead letters are those of `tally`, which outlives a restart of the query.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class LandingReport:
             "batch": self._batch,
             "rows": self._tally.rows,
             "rows_per_second": round(self._rows_per_second, 1),
+            "deletions": self._tally.deletions,
             "dead_letters": self._tally.dead_letters,
             "every": EVERY_SECONDS,
             "time": format_time(time.time_ns()),

@@ -36,6 +36,7 @@ FIGURES = (
     Figure("headrace_query_read_rows", "Rows read from streams.", lambda m: m.progress.rows_read, True),
     Figure("headrace_query_written_rows", "Rows written by the sink.", lambda m: m.progress.rows, True),
     Figure("headrace_query_dead_letters", "Rows that did not fit.", lambda m: m.progress.dead_letters, True),
+    Figure("headrace_query_deletions", "Keys deleted.", lambda m: m.progress.deletions, True),
     Figure("headrace_query_restarts", "Restarts after a failure.", lambda m: m.restarts, True),
     Figure(
         "headrace_query_read_rows_per_second",

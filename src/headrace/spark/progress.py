@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import DataSourceError
@@ -14,6 +14,9 @@ from headrace.spark.reading.offsets import from_json
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+KEPT_BATCHES = 100
+"""As many as Spark keeps reports of."""
+
 
 @dataclass
 class Tally:
@@ -21,11 +24,35 @@ class Tally:
 
     rows: int = 0
     dead_letters: int = 0
+    deletions: int = 0
+    read: int | None = None
+    """None if the sink does not count what it reads: then Spark's figure counts.
 
-    def add(self, rows: int, dead_letters: int = 0) -> None:
+    Spark counts a row each time it is scanned, and finding dead letters takes a second scan of their batch.
+    """
+    _read_in: dict[int, int] = field(default_factory=dict, repr=False)
+
+    def add(
+        self,
+        rows: int,
+        dead_letters: int = 0,
+        *,
+        deletions: int = 0,
+        batch: int = -1,
+        read: int | None = None,
+    ) -> None:
         """After a batch is complete, so that a repeated one is counted once."""
         self.rows += rows
         self.dead_letters += dead_letters
+        self.deletions += deletions
+        if read is not None:
+            self.read = (self.read or 0) + read
+            self._read_in[batch] = read
+            self._read_in.pop(batch - KEPT_BATCHES, None)
+
+    def read_in(self, batch: int) -> int | None:
+        """The rows read in one of the last batches; None if they were not counted."""
+        return self._read_in.get(batch)
 
 
 @dataclass(frozen=True)
@@ -37,6 +64,8 @@ class Progress:
     rows: int | None = None
     """Written; None if nobody counts them."""
     dead_letters: int = 0
+    deletions: int = 0
+    """With a key: how often the latest message of a key in its batch deleted it. They are not in `rows`."""
     rows_per_second: float = 0.0
     """Read in the last batch that had rows."""
     lag: int | None = None
@@ -62,16 +91,14 @@ class Progress:
         return "" if self.lag is None else f", {self.lag:,} behind"
 
     def _counts(self, done: str) -> str:
-        """`3 rows written`; what was read too, if that is something else.
-
-        A batch with dead letters is read twice, so what was read says nothing then.
-        """
+        """`3 rows written`; what was read too, if that is something else."""
         if self.rows is None:
             return f"{_rows(self.rows_read)} read"
         text = f"{_rows(self.rows)} {done}"
-        if not self.dead_letters and self.rows != self.rows_read:
+        if self.rows + self.deletions + self.dead_letters != self.rows_read:
             text += f" of {self.rows_read:,} read"
-        return text + (f", {_count(self.dead_letters, 'dead letter')}" if self.dead_letters else "")
+        others = {"deletion": self.deletions, "dead letter": self.dead_letters}
+        return text + "".join(f", {_count(count, noun)}" for noun, count in others.items() if count)
 
 
 def _rows(count: int) -> str:
@@ -114,13 +141,15 @@ class Meter:
 
 
 def _add(before: Progress, report: Mapping[str, Any], tally: Tally | None) -> Progress:
-    rows = int(report.get("numInputRows") or 0)
+    counted = tally.read_in(report["batchId"]) if tally else None
+    rows = int(report.get("numInputRows") or 0) if counted is None else counted
     seconds = report.get("durationMs", {}).get("triggerExecution", 0) / 1000
     return Progress(
         batch=report["batchId"],
-        rows_read=before.rows_read + rows,
+        rows_read=before.rows_read + rows if tally is None or tally.read is None else tally.read,
         rows=_written(before, report) if tally is None else tally.rows,
         dead_letters=tally.dead_letters if tally else 0,
+        deletions=tally.deletions if tally else 0,
         rows_per_second=rows / seconds if rows and seconds else before.rows_per_second,
         lag=_lag(report),
         batch_seconds=seconds if rows else before.batch_seconds,

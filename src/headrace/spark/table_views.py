@@ -33,7 +33,7 @@ MOST_DIGITS = 19
 _HISTORY = re.compile(r"\s*desc(?:ribe)?\s+history\s+`?([^\s`;]+)`?\s*;?\s*", re.IGNORECASE)
 HISTORY_COLUMNS = (
     "version BIGINT, time TIMESTAMP, operation STRING, query STRING, batch BIGINT, rows BIGINT, "
-    "dead_letters BIGINT, complete_before MAP<STRING, BIGINT>"
+    "deletions BIGINT, dead_letters BIGINT, complete_before MAP<STRING, BIGINT>"
 )
 
 
@@ -167,7 +167,9 @@ def history(spark: SparkSession, name: str, tables: Iterable[NamedTable], settin
     rows = []
     for info in table.versions():
         commit = info.commit
-        figures = (commit.query, commit.batch, commit.rows, commit.dead_letters) if commit else (None,) * 4
+        figures: tuple[str | int | None, ...] = (None,) * 5
+        if commit:
+            figures = commit.query, commit.batch, commit.rows, commit.deletions, commit.dead_letters
         positions = (
             {stream: position.next for stream, position in commit.positions.items()} if commit else None
         )

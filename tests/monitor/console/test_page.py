@@ -33,6 +33,7 @@ LANDING = {
     "batch": 5,
     "rows": 37,
     "rows_per_second": 12.5,
+    "deletions": 3,
     "dead_letters": 2,
     "every": 60,
     "time": "2026-11-16T12:00:00Z",
@@ -350,7 +351,7 @@ async def test_keys_are_shown_edited_and_deleted(shop: Server, tab: Tab, connect
 async def test_tables_show_how_far_they_are(shop: Server, tab: Tab, connect: Connecter) -> None:
     client = await connect(shop.broker.port)
     await tab.open(address(shop, "#/tables"))
-    await tab.see("tables/orders", "delta, query land-orders", "running", "12.5", "37 in all")
+    await tab.see("tables/orders", "delta, query land-orders", "running", "12.5", "37 in all, 3 deleted")
     cells = "[...document.querySelectorAll('tbody td.n')].map((cell) => cell.textContent.trim())"
     await tab.until(f"{cells}[0] === '3' && {cells}[2] === '2'")
     await tab.photograph(PICTURES / "tables.png")

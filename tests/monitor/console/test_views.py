@@ -444,6 +444,7 @@ async def test_tables_show_what_queries_report(
         "batch": 3,
         "rows": 7,
         "rows_per_second": 3.5,
+        "deletions": 5,
         "dead_letters": 2,
         "every": 10,
         "time": "2026-11-16T12:00:00Z",
@@ -454,5 +455,5 @@ async def test_tables_show_what_queries_report(
     visitor = await visit(server)
     (row,) = (await visitor.view("tables"))["tables"]
     assert (row["table"], row["state"], row["lag"], row["dead_letters"]) == ("tables/orders", "running", 3, 2)
-    assert row["rows_per_second"] == 3.5
+    assert (row["rows_per_second"], row["deletions"]) == (3.5, 5)
     assert (await visitor.view("tables", filter="nothing"))["tables"] == []

@@ -115,6 +115,7 @@ async def populated(
         seq=7,
         rows=7,
         rows_per_second=3.5,
+        deletions=2,
         dead_letters=1,
         state="failed",
     )

@@ -182,6 +182,7 @@ async def test_streams_consumers_origins_and_landings_have_their_figures(
         series("headrace_landing_lag_messages", **table): 3,
         series("headrace_landing_rows_total", **table): 7,
         series("headrace_landing_rows_per_second", **table): 3.5,
+        series("headrace_landing_deletions_total", **table): 2,
         series("headrace_landing_dead_letters_total", **table): 1,
         series("headrace_landing_state", **table, state="failed"): 1,
         series("headrace_landing_state", **table, state="running"): 0,

@@ -25,7 +25,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def table(tmp_path: Path) -> Path:
     directory = tmp_path / "table"
     for batch in range(2):
-        commit = Commit("q", batch, {"ORDERS": StreamPosition(10 * batch + 11)}, rows=10, dead_letters=batch)
+        commit = Commit(
+            "q", batch, {"ORDERS": StreamPosition(10 * batch + 11)}, rows=10, dead_letters=batch, deletions=2
+        )
         properties = CommitProperties(custom_metadata={"headrace": commit.to_json()})
         rows = pa.table({"seq": range(10 * batch + 1, 10 * batch + 11)})
         write_deltalake(directory, rows, mode="append", commit_properties=properties)
@@ -41,7 +43,7 @@ def test_the_history_of_a_table_is_printed(table: Path) -> None:
     head, *lines = done.text.splitlines()
     assert head.split()[:2] == ["version", "time"]
     assert [line.split()[0] for line in lines] == ["1", "0"]
-    assert lines[0].split()[-5:] == ["1", "10", "1", "ORDERS", "20"]
+    assert lines[0].split()[-6:] == ["1", "10", "2", "1", "ORDERS", "20"]
 
 
 @pytest.mark.long

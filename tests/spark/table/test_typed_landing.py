@@ -14,7 +14,7 @@ from headrace.errors import UsageError
 from headrace.spark.failure import reason_of
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.payload.schema import read_schema
-from headrace.spark.progress import Tally
+from headrace.spark.progress import Meter, Progress, Tally
 from headrace.spark.table import dead_letter_retry as retry_module
 from headrace.spark.table import typed_rows
 from headrace.spark.table.dead_letter_retry import Retried, Retry
@@ -35,7 +35,13 @@ def order(number: int, amount: object = 1.5) -> str:
 
 
 @pytest.fixture
-def land(on: Nats) -> Land:
+def progress() -> list[Progress]:
+    """Of each landing, as it is shown."""
+    return []
+
+
+@pytest.fixture
+def land(on: Nats, progress: list[Progress]) -> Land:
     """Lands what is in a stream now; returns what was counted."""
 
     def run(stream: str, schema: str = "", form: str = "", **settings: Any) -> Tally:
@@ -49,7 +55,9 @@ def land(on: Nats) -> Land:
             decoding=replace(read_schema(schema), **more).checked() if schema else None,
             **settings,
         )
-        start_landing(on.spark, landing, once=True, tally=tally).awaitTermination()
+        query = start_landing(on.spark, landing, once=True, tally=tally)
+        query.awaitTermination()
+        progress.append(Meter(query, tally).read())
         return tally
 
     return run
@@ -65,12 +73,15 @@ LETTERS = "table/_headrace/dead-letters"
 
 @pytest.mark.parametrize("form", ["delta", *OTHERS])
 def test_bad_rows_become_dead_letters_and_land_when_the_schema_is_corrected(
-    on: Nats, land: Land, form: str
+    on: Nats, land: Land, form: str, progress: list[Progress]
 ) -> None:
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.de", [order(1), order(2, "much"), "{", order(3)])
     tally = land(stream, DDL, form, subject=f"{stream}.{{country}}")
     assert (tally.rows, tally.dead_letters) == (2, 2)
+    shown = progress[-1]
+    assert (shown.rows, shown.rows_read, shown.dead_letters) == (2, 4, 2)  # Spark has scanned them twice
+    assert shown.rows_per_second == pytest.approx(4 / shown.batch_seconds)
     assert rows(on, "id", "amount", "country", "seq") == [(1, 1.5, "de", 1), (3, 1.5, "de", 4)]
     letters = rows(on, "seq", "subject", "reason", "batch", where=LETTERS)
     assert [(seq, subject, batch) for seq, subject, _, batch in letters] == [
@@ -183,18 +194,27 @@ def test_bad_rows_can_go_to_a_stream(on: Nats, land: Land) -> None:
     assert message.headers["Headrace-Reason"]
 
 
-def test_a_key_keeps_the_latest_row_and_deletes(on: Nats, land: Land) -> None:
+def test_a_key_keeps_the_latest_row_and_deletes(on: Nats, land: Land, progress: list[Progress]) -> None:
     stream = on.broker.make_stream()
     on.broker.publish(f"{stream}.a", [order(1), order(1, 2)])
     on.broker.publish(f"{stream}.b", [order(2)])
     options = {"subject": f"{stream}.{{name}}", "key": ("name",), "partition_by": "none"}
     land(stream, DDL, **options)
     assert rows(on, "name", "id", "amount") == [("a", 1, 2.0), ("b", 2, 1.5)]
+    assert progress[-1].summary("landed") == "2 rows landed of 3 read, 0 behind"
     on.broker.publish(f"{stream}.b", [""])
     on.broker.publish(f"{stream}.c", [order(3), ""])
     on.broker.publish(f"{stream}.a", [order(1, 9)])
+    on.broker.publish(f"{stream}.d", ["{"])
     land(stream, rows_per_batch=1)
     assert rows(on, "name", "id", "amount") == [("a", 1, 9.0)]
+    told = "2 rows landed, 2 deletions, 1 dead letter, 0 behind"
+    assert progress[-1].summary("landed") == told
+    versions = open_table(on.spark, str(on.directory / "table"), Settings()).versions()
+    commits = [info.commit for info in reversed(versions) if info.commit]
+    assert [(commit.rows, commit.deletions) for commit in commits] == [
+        (2, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 0),
+    ]  # fmt: skip
     with pytest.raises(UsageError, match="has key name, not none"):
         land(stream, DDL, subject=f"{stream}.{{name}}", partition_by="none")
 

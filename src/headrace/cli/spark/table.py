@@ -58,7 +58,8 @@ def history(directory: str, storage: dict[str, str], master: str | None, limit: 
 
     with _opened(directory, storage, master) as found:
         versions = found.versions()
-    lines = [("version", "time (UTC)", "operation", "batch", "rows", "dead letters", "complete up to")]
+    figures = "batch", "rows", "deletions", "dead letters"
+    lines = [("version", "time (UTC)", "operation", *figures, "complete up to")]
     for info in versions[:limit]:
         when = f"{info.time:%Y-%m-%d %H:%M:%S}"
         is_retry = info.commit is not None and info.commit.query == RETRY
@@ -69,11 +70,13 @@ def history(directory: str, storage: dict[str, str], master: str | None, limit: 
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _cells(commit: Commit | None) -> tuple[str, str, str, str]:
+def _cells(commit: Commit | None) -> tuple[str, str, str, str, str]:
     if commit is None:
-        return "", "", "", ""
+        return "", "", "", "", ""
     ends = ", ".join(f"{stream} {position.next - 1}" for stream, position in commit.positions.items())
-    return str(commit.batch), str(commit.rows), str(commit.dead_letters), ends
+    figures = commit.batch, commit.rows, commit.deletions, commit.dead_letters
+    batch, rows, deletions, dead_letters = map(str, figures)
+    return batch, rows, deletions, dead_letters, ends
 
 
 @table.command(epilog=EPILOG)

@@ -153,6 +153,11 @@ LANDINGS: Table[Landed] = Table(
             lambda landed: landed.report.rows_per_second,
         ),
         counter(
+            "headrace_landing_deletions",
+            "Keys deleted by the query, in a table with a key.",
+            lambda landed: landed.report.deletions,
+        ),
+        counter(
             "headrace_landing_dead_letters",
             "Messages that did not fit into the table.",
             lambda landed: landed.report.dead_letters,

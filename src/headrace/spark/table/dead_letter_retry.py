@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -145,7 +145,8 @@ class Retry:
             if names != seen:
                 rows, seen = self._deletions.without(changed, key, schema, names), names
             with suppress(TableChanged):
-                return self.table.upsert(commit, rows, key, deleted, only_after=version)
+                counted = replace(commit, rows=len(rows), deletions=len(deleted))
+                return self.table.upsert(counted, rows, key, deleted, only_after=version)
         raise self._changes("the table in")
 
     def _finish(self) -> None:

@@ -77,6 +77,10 @@ class Commit:
     positions: Mapping[str, StreamPosition] = field(default_factory=dict)
     rows: int = 0
     dead_letters: int = 0
+    deletions: int = 0
+    """With a key: of how many keys the latest message deletes them. They are not in `rows`."""
+    read: int | None = None
+    """The rows of the batch, if they were counted. Not stored."""
     starts: Mapping[str, StreamPosition] = field(default_factory=dict)
     """Where the batch begins, to be compared with the table if another query wrote last. Not stored."""
 
@@ -90,6 +94,7 @@ class Commit:
             },
             "rows": self.rows,
             "dead_letters": self.dead_letters,
+            "deletions": self.deletions,
         }
 
     @classmethod
@@ -104,6 +109,7 @@ class Commit:
             positions=positions,
             rows=int(value.get("rows", 0)),
             dead_letters=int(value.get("dead_letters", 0)),
+            deletions=int(value.get("deletions", 0)),
         )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+READ = "read"
 BAD = "bad"
 BAD_BYTES = "bad_bytes"
 FEW_LETTERS, FEW_BYTES = 1_000, 16 << 20
@@ -66,10 +67,18 @@ class TypedRows:
         counted = Observation()
         is_bad = F.col(PROBLEM).isNotNull()
         size = F.sum(F.when(is_bad, F.length("data")))
-        observed = decoded.observe(counted, F.count_if(is_bad).alias(BAD), size.alias(BAD_BYTES))
+        observed = decoded.observe(
+            counted, F.count(F.lit(1)).alias(READ), F.count_if(is_bad).alias(BAD), size.alias(BAD_BYTES)
+        )
         if self.decoding.key:
             changed, deleted = self.latest(observed, table.schema())
-            commit = replace(commit, rows=len(changed) + len(deleted), dead_letters=counted.get[BAD])
+            commit = replace(
+                commit,
+                rows=len(changed),
+                deletions=len(deleted),
+                dead_letters=counted.get[BAD],
+                read=counted.get[READ],
+            )
             self._take_bad_rows(decoded, commit, counted.get[BAD_BYTES])
             if self.deletions is not None:
                 self.deletions.add(deleted)
@@ -77,7 +86,7 @@ class TypedRows:
             return commit
         files = table.write(conform(self.good(observed), table.schema()), commit.batch)
         rows_written = sum(file.rows for file in files)
-        commit = replace(commit, rows=rows_written, dead_letters=counted.get[BAD])
+        commit = replace(commit, rows=rows_written, dead_letters=counted.get[BAD], read=counted.get[READ])
         self._take_bad_rows(decoded, commit, counted.get[BAD_BYTES])
         commit_batch(table, commit, files)
         return commit

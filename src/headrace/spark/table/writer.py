@@ -78,7 +78,13 @@ class TableWriter:
                 commit = (
                     self._typed.land(self.table, rows, commit) if self._typed else self._add(rows, commit)
                 )
-                self._tally.add(commit.rows, commit.dead_letters)
+                self._tally.add(
+                    commit.rows,
+                    commit.dead_letters,
+                    deletions=commit.deletions,
+                    batch=commit.batch,
+                    read=commit.read,
+                )
                 if self._report is not None:
                     self._report.landed(commit, time.monotonic() - began)
                 self._maintain(batch)
@@ -94,7 +100,9 @@ class TableWriter:
             self.table.upsert(commit, changed, self._key, deleted)
             return commit
         files = self.table.write(conform(rows, self.table.schema()), commit.batch)
-        commit = replace(commit, rows=sum(file.rows for file in files))
+        written = sum(file.rows for file in files)
+        # Of messages each is a row. Of the result of a query only Spark knows what it was made of.
+        commit = replace(commit, rows=written, read=None if self._may_have_state else written)
         commit_batch(self.table, commit, files)
         return commit
 

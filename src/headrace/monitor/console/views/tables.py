@@ -53,6 +53,7 @@ def describe_table(ask: Asking, account: str, report: LandingReport) -> Document
         "batch": report.batch,
         "rows": report.rows,
         "rows_per_second": report.rows_per_second,
+        "deletions": report.deletions,
         "dead_letters": report.dead_letters,
         "time": report.time,
     }

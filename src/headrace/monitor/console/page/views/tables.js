@@ -19,7 +19,7 @@ export function tables(app) {
     { id: "lag", title: "Behind", numeric: true, value: (row) => `${row.lag}/${row.history}`, cell: (row) => (row.lag === null ? h("span", { class: "faint" }, "unknown") : h("span", { class: "lag" }, spark(row.history), " ", row.lag > 0 ? format.count(row.lag) : badge("up to date", "good"))) },
     { id: "state", title: "State", value: (row) => row.state, cell: (row) => badge(visible(row.state), STATES[row.state] ?? "") },
     { id: "stream", title: "Stream", value: (row) => row.stream, cell: (row) => (row.is_here ? h("a", { class: "cut", href: app.link("stream", row.account, row.stream) }, name(row.stream, 60)) : name(row.stream, 60)) },
-    { id: "rows", title: "Rows/s", numeric: true, value: (row) => `${row.rows_per_second}${row.rows}`, cell: (row) => h("span", {}, format.rate(row.rows_per_second), h("span", { class: "sub" }, `${format.count(row.rows)} in all`)) },
+    { id: "rows", title: "Rows/s", numeric: true, value: (row) => `${row.rows_per_second}/${row.rows}/${row.deletions}`, cell: (row) => h("span", {}, format.rate(row.rows_per_second), h("span", { class: "sub" }, `${format.count(row.rows)} in all${row.deletions ? `, ${format.count(row.deletions)} deleted` : ""}`)) },
     { id: "dead", title: "Dead letters", numeric: true, value: (row) => row.dead_letters, cell: (row) => (row.dead_letters ? badge(format.count(row.dead_letters), "warn") : "0") },
     { id: "batch", title: "Batch", numeric: true, minor: true, value: (row) => format.count(row.batch) },
     { id: "time", title: "Reported", numeric: true, minor: true, value: (row) => format.ago(new Date(row.time).getTime() || 0, row.now) },
@@ -39,6 +39,6 @@ export function tables(app) {
       lags.set(id, history);
       return { ...row, history, now: view.now };
     }),
-    nothing: () => empty("No query lands a stream", "Queries that copy a stream into a table report here: ", h("code", {}, "headrace land ORDERS tables/orders"), "."),
+    nothing: () => empty("No query lands a stream", "Queries that copy a stream into a table report here: ", h("code", {}, "headrace land ORDERS --to tables/orders"), "."),
   });
 }
