@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import UsageError
+from headrace.spark.connection import Streams
+from headrace.spark.options import Use, read_options
 from headrace.spark.progress import Tally
 from headrace.spark.reading.early import early_option
+from headrace.spark.reading.offsets import is_another
 from headrace.spark.start import start_query
 from headrace.spark.table.batch_files import SETTINGS
 from headrace.spark.table.dead_letters import bad_rows, deletions_of
@@ -169,11 +172,38 @@ def _start(spark: SparkSession, landing: Landing, about: Description, say: Calla
             hint="choose another directory for the table, or restore the checkpoint",
         )
     position = latest.positions.get(landing.stream, StreamPosition(1))
+    _check_continued(landing, position)
     say(
         f"the checkpoint of {table.directory} is gone; continuing at sequence {position.next:,}, "
         "up to which the table is complete"
     )
     return json.dumps({landing.stream: position.next})
+
+
+def _check_continued(landing: Landing, position: StreamPosition) -> None:
+    """Raises UsageError unless the stream continues exactly where the table ends.
+
+    A commit would be refused otherwise, but only in the first batch, and it could not say why.
+    """
+    stream, next_ = landing.stream, position.next
+    given = {name.lower(): text for name, text in landing.options.items()} | {"stream": stream}
+    streams = Streams(read_options(given, Use.STREAM).connection)
+    try:
+        extent = streams.extent(stream)
+    finally:
+        streams.close()
+    if is_another(position.created, extent.created) or next_ > extent.end:
+        raise UsageError(
+            f"the stream {stream} was deleted and re-created since it landed in {landing.directory}, "
+            f"up to sequence {next_ - 1:,}",
+            hint="land the new stream in another directory (--to)",
+        )
+    if next_ < extent.first:
+        raise UsageError(
+            f"messages {next_:,} to {extent.first - 1:,} of the stream {stream} were removed before they "
+            f"landed in {landing.directory}, whose checkpoint is gone",
+            hint="restore the checkpoint, or land the stream in another directory (--to)",
+        )
 
 
 def _rows(spark: SparkSession, landing: Landing, start: str) -> DataFrame:

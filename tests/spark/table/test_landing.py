@@ -124,9 +124,26 @@ def test_a_stream_that_was_created_again_is_not_taken_for_the_one_before(on: Nat
     on.broker.delete_stream(stream)
     on.broker.make_stream(name=stream)
     on.broker.publish(f"{stream}.a", list("vwxyz"))
-    with pytest.raises(Exception, match="another query") as raised:
-        land(stream)
-    assert "\n" not in reason_of(raised.value)
+    said: list[str] = []
+    with pytest.raises(UsageError, match=r"was deleted and re-created since it landed in .*/table") as raised:
+        land(stream, said=said)
+    assert "another directory (--to)" in reason_of(raised.value)
+    assert said == []  # above all not that it continues
+    assert letters(on, directory) == "abc"
+
+
+def test_without_its_checkpoint_a_query_does_not_continue_after_a_gap(on: Nats, land: Land) -> None:
+    stream = on.broker.make_stream()
+    on.broker.publish(f"{stream}.a", list("abc"))
+    directory = land(stream)
+    shutil.rmtree(directory / "_headrace" / "checkpoint")
+    on.broker.publish(f"{stream}.a", list("def"))
+    on.broker.purge(stream, seq=6)
+    said: list[str] = []
+    for must_be_complete in True, False:
+        with pytest.raises(UsageError, match=r"messages 4 to 5 .* were removed before they landed"):
+            land(stream, said=said, fail_on_data_loss=must_be_complete)
+    assert said == []
     assert letters(on, directory) == "abc"
 
 
