@@ -90,3 +90,11 @@ def test_a_metrics_port_in_use_is_told_before_the_server_starts(file: Path) -> N
         done = run("pipeline", "run", str(file), "--metrics-port", str(port))
     assert_one_error_line(done, f"metrics cannot be served at 127.0.0.1:{port}", "--metrics-port")
     assert nothing_was_made(file)
+
+
+@pytest.mark.parametrize("query", ["DESCRIBE HISTORY orders", "desc history `orders`;"])
+def test_a_history_without_tables_is_told_what_it_needs(query: str) -> None:
+    done = run("sql", query, "-s", "nats://127.0.0.1:1")
+    assert_one_error_line(
+        done, "DESCRIBE HISTORY orders needs --tables DIR, the directory of the table", code=2
+    )

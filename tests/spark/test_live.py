@@ -17,7 +17,7 @@ from headrace.spark import live_table
 from headrace.spark.land import Landing, start_landing
 from headrace.spark.table.interface import Settings
 from headrace.spark.table_views import find_tables, history, make_table_views, parse_as_of
-from headrace.spark.views import make_views
+from headrace.spark.views import Sources, make_views, read_by
 from tests.spark.conftest import ONE_SERVER, Nats
 
 pytestmark = [
@@ -178,12 +178,12 @@ def test_tables_and_streams_have_names_in_sql(on: Nats) -> None:
     )
     options = {"servers": on.broker.url}
     make_views(on.spark, [stream], options, taken=["live", "live_landed"])
-    make_table_views(on.spark, query, tables, options, {}, Settings())
+    make_table_views(on.spark, read_by(on.spark, query), tables, options, {}, Settings())
     assert tuple(on.spark.sql(query).first()) == (3, 2, 3)
     versions = history(on.spark, "live", tables, Settings()).orderBy("version").collect()
     assert [row.rows for row in versions if row.batch is not None] == [2]
     assert versions[-1].complete_before == {"LIVE": 3}
     empty = parse_as_of(["live=0"], tables)
-    make_table_views(on.spark, "SELECT * FROM live", tables, {}, empty, Settings())
+    make_table_views(on.spark, Sources("SELECT * FROM live"), tables, {}, empty, Settings())
     assert on.spark.sql("SELECT count(*) FROM live").first()[0] == 0
     on.broker.delete_stream(stream)

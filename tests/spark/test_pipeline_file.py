@@ -12,7 +12,7 @@ from headrace.spark.pipeline.plan import import_functions
 from headrace.spark.pipeline.reading import read_pipeline, seconds_of
 from headrace.spark.pipeline.specification import Pipeline
 from headrace.spark.table.interface import Settings
-from headrace.spark.views import streams_in
+from headrace.spark.views import Sources, streams_in
 
 WHOLE = """\
 name: shop
@@ -256,4 +256,4 @@ def test_times_have_units(text: str, seconds: float) -> None:
     ],
 )
 def test_only_streams_of_the_query_become_views(query: str, expected: list[str]) -> None:
-    assert streams_in(query, ["ORDERS", "PAY-MENTS"]) == expected
+    assert streams_in(Sources(query), ["ORDERS", "PAY-MENTS"]) == expected

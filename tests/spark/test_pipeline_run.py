@@ -28,7 +28,7 @@ from headrace.spark.progress import Progress
 from headrace.spark.recovery import ATTEMPTS
 from headrace.spark.start import TOO_LATE
 from headrace.spark.table.batch_files import settings_of
-from headrace.spark.views import make_views, streams_in
+from headrace.spark.views import make_views, read_by, streams_in
 from tests.spark.conftest import ONE_SERVER, Nats
 
 # What is above the data source is the same for every server: the tests of the source run with all of them.
@@ -324,7 +324,7 @@ def test_streams_are_views_by_their_names(on: Nats) -> None:
     on.broker.publish(f"{one}.a", list("abc"))
     on.broker.publish("dashed.a", list("de"))
     query = f"SELECT (SELECT count(*) FROM {one}), (SELECT count(*) FROM `{other}`)"
-    streams = streams_in(query, [one, other, "UNRELATED"])
+    streams = streams_in(read_by(on.spark, query), [one, other, "UNRELATED"])
     assert streams == [one, other]
     make_views(on.spark, streams, {"servers": on.broker.url})
     assert tuple(on.spark.sql(query).collect()[0]) == (3, 2)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.errors import UsageError
 from headrace.spark.table_views import NamedTable, history_of, needs_streams, parse_as_of
+from headrace.spark.views import read_by
 
 ORDERS = NamedTable("orders", "/lake/orders", completable=True)
 REVENUE = NamedTable("revenue", "/lake/revenue", completable=False)
@@ -40,7 +42,7 @@ def test_a_version_is_a_number_or_a_time() -> None:
     ("query", "name"),
     [
         ("DESCRIBE HISTORY orders", "orders"),
-        (" desc history `big orders`; ", ""),
+        (" desc history `big orders`; ", "big orders"),
         ("describe history `orders`;", "orders"),
         ("DESCRIBE orders", ""),
         ("SELECT history FROM orders", ""),
@@ -60,11 +62,16 @@ def test_the_table_of_describe_history(query: str, name: str) -> None:
         ("SELECT * FROM revenue JOIN ALERTS", True),
         ("SELECT * FROM orders_landed l, ALERTS AS a WHERE l.seq = a.seq", True),
         ("SELECT * FROM orders_landed, revenue r JOIN orders_dead_letters", False),
-        ("SELECT 'orders' FROM revenue", True),
+        ("SELECT 'orders' FROM revenue", False),
+        ("SELECT * FROM (SELECT 1) AS one, ALERTS", True),
+        ("SELECT * FROM revenue, ALERTS", True),
+        ("WITH ALERTS AS (SELECT * FROM revenue) SELECT * FROM ALERTS", False),
+        ("EXECUTE IMMEDIATE 'SELECT * FROM ALERTS'", True),
         ("SELECT * FROM parquet.`x`", False),
     ],
 )
-def test_a_server_is_asked_only_for_a_stream(query: str, needed: bool) -> None:
-    assert needs_streams(query, [ORDERS, REVENUE], {}) == needed
+def test_a_server_is_asked_only_for_a_stream(spark: SparkSession, query: str, needed: bool) -> None:
+    sources = read_by(spark, query)
+    assert needs_streams(sources, [ORDERS, REVENUE], {}) == needed
     if query.endswith("orders"):
-        assert not needs_streams(query, [ORDERS, REVENUE], {"orders": 3})
+        assert not needs_streams(sources, [ORDERS, REVENUE], {"orders": 3})

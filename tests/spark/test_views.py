@@ -1,11 +1,12 @@
-"""A table that does not exist is noticed before Spark starts, and nothing else is."""
+"""What a query reads from; a table that does not exist is noticed before Spark starts."""
 
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.spark.failure import SparkError
-from headrace.spark.views import check_tables, streams_in, tables_in
+from headrace.spark.views import Sources, check_tables, read_by, streams_in, tables_in
 
 STREAMS = ["ORDERS", "my-stream"]
 
@@ -57,5 +58,47 @@ def test_a_query_of_nothing_that_exists_names_what_does(query: str) -> None:
 
 def test_a_stream_that_shares_its_name_with_a_table_is_found_by_its_other_name() -> None:
     taken = ["orders", "orders_landed", "orders_dead_letters"]
-    assert streams_in("SELECT * FROM ORDERS_stream", STREAMS, taken) == ["ORDERS"]
-    assert streams_in("SELECT * FROM orders JOIN `my-stream`", STREAMS, taken) == ["my-stream"]
+    assert streams_in(Sources("SELECT * FROM ORDERS_stream"), STREAMS, taken) == ["ORDERS"]
+    assert streams_in(Sources("SELECT * FROM orders JOIN `my-stream`"), STREAMS, taken) == ["my-stream"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT * FROM orders_landed, STREAM", {"orders_landed", "stream"}),
+        ("SELECT * FROM (SELECT 1 AS i) AS s, A, `b-C` AS b", {"a", "b-c"}),
+        ("SELECT * FROM a TABLESAMPLE (10 PERCENT), LATERAL (SELECT * FROM b)", {"a", "b"}),
+        ("SELECT * FROM `from x, y`", {"from x, y"}),
+        ("SELECT 'FROM x', \"FROM y\", r'FROM z' FROM a -- FROM q\n /* FROM r */ , b", {"a", "b"}),
+        (
+            "SELECT (SELECT max(i) FROM a), EXISTS (SELECT 1 FROM b) FROM c WHERE i IN (SELECT i FROM d)",
+            set("abcd"),
+        ),
+        ("WITH t AS (SELECT * FROM a), u(i) AS (SELECT * FROM t) SELECT * FROM T JOIN u JOIN v", {"a", "v"}),
+        ("WITH a AS (SELECT * FROM A) SELECT * FROM a", {"a"}),
+        ("SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t), t", {"t"}),
+        ("WITH t AS (SELECT 1) SELECT * FROM (WITH u AS (SELECT * FROM t) SELECT * FROM u)", set()),
+        ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r, a) SELECT * FROM r", {"a"}),
+        ("FROM a |> WHERE i > 1 |> JOIN b USING (i)", {"a", "b"}),
+        ("SELECT * FROM catalog.db.a, parquet.`x`, range(3), IDENTIFIER('b'), VALUES (1)", {"b"}),
+        ("SELECT * FROM explode((SELECT x FROM a))", {"a"}),
+        ("EXPLAIN EXTENDED SELECT * FROM a", {"a"}),
+        ("DESCRIBE QUERY SELECT * FROM a", {"a"}),
+        ("DESCRIBE a", {"a"}),
+        ("SHOW COLUMNS IN a", {"a"}),
+        ("CREATE TEMPORARY VIEW v AS SELECT * FROM a", {"a"}),
+        ("SELECT 1", set()),
+        ("SELEKT * FROM a", set()),
+        ("EXECUTE IMMEDIATE 'SELECT * FROM a'", None),
+        ("SHOW TABLES", None),
+    ],
+)
+def test_sparks_parser_finds_what_a_query_reads_from(
+    spark: SparkSession, query: str, names: set[str] | None
+) -> None:
+    assert read_by(spark, query).names == names
+
+
+def test_a_statement_whose_names_are_hidden_gets_all_that_it_may_mean(spark: SparkSession) -> None:
+    assert streams_in(read_by(spark, "EXECUTE IMMEDIATE 'SELECT * FROM ORDERS'"), STREAMS) == ["ORDERS"]
+    assert streams_in(read_by(spark, "SHOW VIEWS"), STREAMS) == STREAMS

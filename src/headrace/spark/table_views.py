@@ -21,7 +21,7 @@ from headrace.spark.table.files import Files
 from headrace.spark.table.interface import Settings, Version
 from headrace.spark.table.layout import DEAD_LETTERS, DESCRIPTION
 from headrace.spark.table.opening import open_table
-from headrace.spark.views import mentions, tables_in
+from headrace.spark.views import Sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ LANDED = "_landed"
 DEAD = "_dead_letters"
 MOST_DIGITS = 19
 """Of a version, which may be the number of an Iceberg snapshot: 64 bits."""
-_HISTORY = re.compile(r"\s*desc(?:ribe)?\s+history\s+`?([^\s`;]+)`?\s*;?\s*", re.IGNORECASE)
+_HISTORY = re.compile(r"\s*desc(?:ribe)?\s+history\s+(?:`([^`]+)`|([^\s`;]+))\s*;?\s*", re.IGNORECASE)
 HISTORY_COLUMNS = (
     "version BIGINT, time TIMESTAMP, operation STRING, query STRING, batch BIGINT, rows BIGINT, "
     "deletions BIGINT, dead_letters BIGINT, complete_before MAP<STRING, BIGINT>"
@@ -79,32 +79,33 @@ def view_names(tables: Iterable[NamedTable]) -> list[str]:
     return [table.name + ending for table in tables for ending in ("", LANDED, DEAD)]
 
 
-def needs_streams(query: str, tables: Iterable[NamedTable], as_of: Mapping[str, Version]) -> bool:
+def needs_streams(sources: Sources, tables: Iterable[NamedTable], as_of: Mapping[str, Version]) -> bool:
     """Whether a query reads a stream, or a table that one completes."""
     tables = list(tables)
     known = {name.lower() for name in view_names(tables)}
     live = [table for table in tables if table.completable and table.name not in as_of]
-    others = [name for name in tables_in(query) if name.lower() not in known]
-    return bool(others) or any(mentions(query, table.name) for table in live)
+    if sources.names is None or sources.names - known:
+        return True
+    return any(sources.include(table.name) for table in live)
 
 
 def make_table_views(
     spark: SparkSession,
-    query: str,
+    sources: Sources,
     tables: Iterable[NamedTable],
     options: Mapping[str, str],
     as_of: Mapping[str, Version],
     settings: Settings,
 ) -> None:
-    """A view of each table that a query mentions."""
+    """A view of each table that a query reads."""
     for table in tables:
         landed = table.name + LANDED
-        if mentions(query, landed):
+        if sources.include(landed):
             open_table(spark, table.directory, settings).read(spark).createOrReplaceTempView(_quoted(landed))
         dead = table.name + DEAD
-        if mentions(query, dead):
+        if sources.include(dead):
             _dead_letters(spark, table, settings).createOrReplaceTempView(_quoted(dead))
-        if not mentions(query, table.name):
+        if not sources.include(table.name):
             continue
         if table.name in as_of:
             rows = open_table(spark, table.directory, settings).read(spark, as_of[table.name])
@@ -156,7 +157,7 @@ def _version(text: str) -> Version:
 def history_of(query: str) -> str:
     """The table of DESCRIBE HISTORY, which Spark knows of no table of ours; empty for any other query."""
     match = _HISTORY.fullmatch(query)
-    return match[1] if match else ""
+    return match[1] or match[2] if match else ""
 
 
 def history(spark: SparkSession, name: str, tables: Iterable[NamedTable], settings: Settings) -> DataFrame:

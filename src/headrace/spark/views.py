@@ -1,10 +1,15 @@
-"""Streams as views, for the SQL of `headrace sql` and pipelines."""
+"""Streams as views, for the SQL of `headrace sql` and pipelines; and which names a query reads from.
+
+Spark's own parser says which (`read_by`). Before Spark runs there is none: a query of nothing that exists is
+then found by its words (`check_tables`), where they leave no doubt.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import SparkError
 
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 20
 STREAM = "_stream"
 _LITERALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_SHOW = re.compile(r"\s*show\b", re.IGNORECASE)
 _DEFINED = re.compile(r"(\w+)\s*(?:\([^()]*\)\s*)?\bas\s*\(", re.IGNORECASE)
 _NO_NAME = r"(?!(?:join|inner|left|right|full|cross|natural|semi|anti|lateral|where|from|select|union)\b)"
 _ITEM = rf"{_NO_NAME}(?:`[^`]+`|[A-Za-z_][\w.-]*)(?:\s*\([^()]*\))?(?:\s+{_NO_NAME}(?:as\s+)?\w+)?"
@@ -21,16 +27,89 @@ _LISTS = re.compile(rf"\b(?:from|join)\s+({_ITEM}(?:\s*,\s*{_ITEM})*)", re.IGNOR
 # A name with a dot is a table of a catalog, one with a parenthesis a function: Spark handles those.
 _TABLES = re.compile(r"(?:^|,)\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?![\w-]*\s*[.(])(?![\w`-])")
 
+# In Spark's plans, before names are resolved: what has a name, what hides a plan, and what has no name.
+_NAMED = {"UnresolvedRelation", "UnresolvedTableOrView", "UnresolvedTable", "UnresolvedView"}
+_HIDING = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan", "RelationTimeTravel": "relation"}
+_NAMELESS = {
+    "OneRowRelation",
+    "UnresolvedTableValuedFunction",
+    "UnresolvedInlineTable",
+    "ResolvedInlineTable",
+    "LocalRelation",
+    "UnresolvedIdentifier",
+}
 
-def streams_in(query: str, streams: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """The streams whose names, or those that `view_name` gives them, occur in a query.
 
-    Every view costs Spark a call to a Python process, and a server may have thousands of streams. A statement
-    about the catalog, such as SHOW VIEWS, gets all.
+@dataclass(frozen=True)
+class Sources:
+    """What a query reads from: `names`, in lower case, or if those are not known perhaps any of its words.
+
+    Not in `names`: tables of other catalogs, functions, and what the query defines itself. A statement about
+    the catalog, such as SHOW VIEWS, has no names, and reads from all that there is.
     """
-    if re.match(r"\s*show\b", query, re.IGNORECASE):
-        return list(streams)
-    return [stream for stream in streams if mentions(query, view_name(stream, taken))]
+
+    query: str
+    names: frozenset[str] | None = None
+
+    def include(self, name: str) -> bool:
+        if self.names is not None:
+            return name.lower() in self.names
+        return bool(_SHOW.match(self.query)) or mentions(self.query, name)
+
+
+def read_by(spark: SparkSession, query: str) -> Sources:
+    """As Spark parses it. A query that it does not understand reads from nothing: Spark will say why."""
+    from pyspark.errors import PySparkException
+
+    session: Any = spark._jsparkSession
+    try:
+        plan = session.sessionState().sqlParser().parsePlan(query)
+    except PySparkException:
+        return Sources(query, frozenset())
+    try:
+        return Sources(query, frozenset(_free_names(plan, frozenset())))
+    except _Unknown:
+        return Sources(query)
+
+
+class _Unknown(Exception):
+    """A statement in which names may be hidden."""
+
+
+def _free_names(plan: Any, defined: frozenset[str]) -> Iterator[str]:
+    """The names in a plan, except those that a WITH around them defines."""
+    kind = plan.getClass().getSimpleName().removesuffix("$")
+    if kind in _NAMED:
+        parts = _items(plan.multipartIdentifier())
+        if len(parts) == 1 and parts[0].lower() not in defined:
+            yield parts[0].lower()
+        return
+    children = _items(plan.children())
+    if kind in _HIDING:
+        children.append(getattr(plan, _HIDING[kind])())
+    elif not children and kind not in _NAMELESS:
+        raise _Unknown
+    if kind == "UnresolvedWith":
+        for relation in _items(plan.cteRelations()):
+            # A definition sees those before it; its own name is that of a table, unless it is recursive.
+            name = {relation._1().lower()}
+            yield from _free_names(relation._2(), defined | name if plan.allowRecursion() else defined)
+            defined |= name
+    for inner in children + _items(plan.subqueries()):
+        yield from _free_names(inner, defined)
+
+
+def _items(sequence: Any) -> list[Any]:
+    """Of a sequence of Scala."""
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def streams_in(sources: Sources, streams: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """The streams that a query reads, by their names, or by those that `view_name` gives them.
+
+    Every view costs Spark a call to a Python process, and a server may have thousands of streams.
+    """
+    return [stream for stream in streams if sources.include(view_name(stream, taken))]
 
 
 def view_name(stream: str, taken: Iterable[str]) -> str:
@@ -50,7 +129,7 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
     defines. Spark refuses the rest.
     """
     text = _LITERALS.sub(" ", query)
-    if not re.match(r"\s*(select|with|from)\b", text, re.IGNORECASE) or streams_in(query, streams):
+    if not re.match(r"\s*(select|with|from)\b", text, re.IGNORECASE) or streams_in(Sources(query), streams):
         return
     tables = tables_in(query)
     defined = {name.lower() for name in _DEFINED.findall(text)}
@@ -59,7 +138,7 @@ def check_tables(query: str, streams: Iterable[str]) -> None:
 
 
 def tables_in(query: str) -> list[str]:
-    """The names that a query reads from, without those of other catalogs and of functions."""
+    """The names that a query reads from, as far as its words tell."""
     lists = _LISTS.findall(_LITERALS.sub(" ", query))
     return [quoted or plain for each in lists for quoted, plain in _TABLES.findall(each)]
 

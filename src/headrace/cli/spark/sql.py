@@ -71,12 +71,14 @@ def sql(
     from headrace.cli.spark.spark_command import SHORT_SETTINGS, spark_for_command
     from headrace.spark.failure import SparkError
     from headrace.spark.session import require_pyspark
-    from headrace.spark.table_views import find_tables, names_of
-    from headrace.spark.views import check_tables, list_of, make_views, streams_in
+    from headrace.spark.table_views import find_tables, history_of, names_of
+    from headrace.spark.views import check_tables, list_of, make_views, read_by, streams_in
 
     require_pyspark()
     if as_of and not directories:
         raise click.UsageError("--as-of needs --tables: streams have no versions")
+    if (name := history_of(query)) and not directories:
+        raise click.UsageError(f"DESCRIBE HISTORY {name} needs --tables DIR, the directory of the table")
     streams: list[str] = []
     tables: list[NamedTable] = []
     if not directories:
@@ -88,7 +90,7 @@ def sql(
                 tables = find_tables(spark, directories)
                 rows = _query_tables(spark, query, target, tables, as_of, storage)
             else:
-                make_views(spark, streams_in(query, streams), source_options(target))
+                make_views(spark, streams_in(read_by(spark, query), streams), source_options(target))
                 rows = spark.sql(query)
             for line in WRITERS[shape](rows):
                 click.echo(line)
@@ -124,17 +126,18 @@ def _query_tables(
         parse_as_of,
         view_names,
     )
-    from headrace.spark.views import make_views, streams_in
+    from headrace.spark.views import make_views, read_by, streams_in
 
     settings = Settings(storage_options=storage)
     if name := history_of(query):
         return history(spark, name, tables, settings)
     versions = parse_as_of(as_of, tables)
     options = source_options(target)
-    if needs_streams(query, tables, versions):
+    sources = read_by(spark, query)
+    if needs_streams(sources, tables, versions):
         taken = view_names(tables)
-        make_views(spark, streams_in(query, _streams_of(target), taken), options, taken)
-    make_table_views(spark, query, tables, options, versions, settings)
+        make_views(spark, streams_in(sources, _streams_of(target), taken), options, taken)
+    make_table_views(spark, sources, tables, options, versions, settings)
     return spark.sql(query)
 
 
