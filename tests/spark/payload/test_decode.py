@@ -118,6 +118,9 @@ CSV_ROWS: dict[bytes, tuple[object, ...] | str] = {
     b"1,,,,yes,,,": "o: 'yes' does not fit BOOLEAN",
     b"1,,,,,2026-02-30,,": "y: '2026-02-30' does not fit DATE",
     b"1,,,,,,10:00,": "t: '10:00' does not fit TIMESTAMP",
+    b"1,,,,,,2026-01-01T00:00:00+19:00,": (
+        "t: '2026-01-01T00:00:00+19:00' does not fit TIMESTAMP: a time zone is at most 18:00 from UTC"
+    ),
     b"1,,,,,,,40000": "h: '40000' does not fit SMALLINT",
     b"1,\xff,,,,,,": "the payload is not UTF-8 at byte 3",
 }

@@ -17,7 +17,6 @@ from pyspark.sql.types import (
 )
 
 from headrace.spark.payload import text_rules
-from headrace.spark.payload.ddl import type_text
 from headrace.spark.payload.json_rules import INTEGER_BITS, LARGEST_FLOAT, text_fits
 
 MOST_DIGITS = 4000
@@ -48,7 +47,7 @@ def csv_problem(data: bytes, schema: StructType) -> str | None:
             if not field.nullable:
                 return f"{field.name} is empty, but the schema says NOT NULL"
         elif not _fits(value, field.dataType):
-            return f"{field.name}: {value[:40]!r} does not fit {type_text(field.dataType)}"
+            return f"{field.name}: {text_rules.misfit(repr(value[:40]), value, field.dataType)}"
     return None
 
 

@@ -31,7 +31,6 @@ from pyspark.sql.types import (
 )
 
 from headrace.spark.payload import text_rules
-from headrace.spark.payload.ddl import type_text
 
 INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 LARGEST_FLOAT = float(2**128 - 2**103)
@@ -148,6 +147,8 @@ def text_fits(text: str, kind: DataType) -> bool:
     }
     if re.match(patterns[type(kind)], text) is None:
         return False
+    if isinstance(kind, TimestampType) and text_rules.is_too_far(text):
+        return False
     try:
         datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text))
     except ValueError:  # there is no such day
@@ -160,7 +161,7 @@ def _has_lone_surrogate(text: str) -> bool:
 
 
 def _mismatch(value: Any, kind: DataType, path: str) -> str:
-    return f"{path}: {_shown(value)} does not fit {type_text(kind)}"
+    return f"{path}: {text_rules.misfit(_shown(value), value if isinstance(value, str) else '', kind)}"
 
 
 def _shown(value: Any) -> str:

@@ -5,10 +5,13 @@ The patterns mean the same in Java and in Python, so that a bad row can be expla
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, DateType, DecimalType, TimestampNTZType, TimestampType
+
+from headrace.spark.payload.ddl import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,6 +31,24 @@ TIMESTAMP_NTZ = f"^{_DAY}{_TIME}{_END}"
 ZONE_AT_END = f"{_ZONE}{_END}"
 INTEGER = f"^-?[0-9]+{_END}"
 NUMBER = rf"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?{_END}"
+
+FARTHEST_ZONE_MINUTES = 18 * 60
+"""What Java knows of time zones, and so Spark; Python has them up to a day."""
+_OFFSET = re.compile(f"[+-]([0-9]{{2}}):([0-9]{{2}}){_END}")
+
+
+def is_too_far(text: str) -> bool:
+    """Whether a time has a zone that is farther from UTC than any can be."""
+    offset = _OFFSET.search(text)
+    return offset is not None and 60 * int(offset[1]) + int(offset[2]) > FARTHEST_ZONE_MINUTES
+
+
+def misfit(shown: str, text: str, kind: DataType) -> str:
+    """Why a text is not a value of a column."""
+    reason = f"{shown} does not fit {type_text(kind)}"
+    if isinstance(kind, TimestampType) and is_too_far(text):
+        reason += ": a time zone is at most 18:00 from UTC"
+    return reason
 
 
 def decimal(kind: DecimalType) -> str:
