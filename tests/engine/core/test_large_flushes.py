@@ -1,17 +1,22 @@
-"""Flushes that several threads write: every receiver gets its bytes, in order, whatever sockets accept."""
+"""Large flushes: several threads write them, every receiver gets its bytes, in order.
+
+The turn of a publisher ends with one.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.core.harness import MIB, Bench, Peer, bench, message
+from tests.engine.core.harness import MIB, Bench, Peer, RecordingOwner, bench, message
 from tests.engine.core.test_shared_bodies import frame, subscribers
 
 HELPER = "headrace-flush"
@@ -84,3 +89,42 @@ def receivers_of(made: Bench, sids: list[int], small: set[int]) -> list[Peer]:
     for number, sid in enumerate(sids):
         found += subscribers(made, [sid], buffer_bytes=2048 if number in small else 0)
     return found
+
+
+def counts_writes(made: Bench) -> socket.socket:
+    """The client's end of a subscriber: each write of the hub arrives there by itself."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setblocking(False)
+    owner = RecordingOwner()
+    owner.link = made.hub.attach(ours.detach(), owner)
+    owner.link.join(made.interest)
+    owner.link.configure(verbose=False, pedantic=False, echo=True, headers=True, no_responders=False)
+    owner.link.subscribe(b"a", None, b"1")
+    return theirs
+
+
+def test_a_turn_with_many_receivers_lasts_until_each_gets_some_kilobytes() -> None:
+    """8 MiB would be 2 KiB for each of these, and a system call costs more than to write that."""
+    payload = bytes(992)
+    with bench() as made, ExitStack() as ends:
+        receivers = [ends.enter_context(counts_writes(made)) for _ in range(4000)]
+        made.connect().send(message(b"a", payload) * 16)
+        for end in receivers[::100]:
+            lengths: list[int] = []
+            while sum(lengths) < 16 * len(frame(b"a", 1, payload)):
+                lengths.append(len(end.recv(MIB)))
+            assert min(lengths[:-1]) >= 4096
+
+
+def test_a_turn_ends_though_payloads_are_empty() -> None:
+    with bench() as made:
+        for _ in range(200):
+            made.subscriber(b"a")
+        publisher = made.connect()
+        publisher.send_some(message(b"a", b"") * 5000)
+        read: list[int] = []
+        made.hub.defer(lambda: read.append(publisher.link.in_msgs))  # after the first turn
+        made.hub.poll()
+        assert 1000 < read[0] < 2000
+        made.settle_until(lambda: publisher.link.in_msgs == 5000)

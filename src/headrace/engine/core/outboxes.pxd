@@ -11,6 +11,7 @@ from headrace.engine.core.tick cimport EventQueue, Tick
 cdef enum:
     ARENA_SIZE = 1048576
     MOST_BODIES = 8192             # of a tick
+    OWED_LIMIT = 33554432          # bytes: flush in the middle of a tick past this
     MOST_PIECES = 1010             # of a link; with 1024 those of ten links would be in the same few lines of the cache
 
 cdef class Backlogs:

@@ -37,7 +37,6 @@ from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 from headrace.engine.core.transport cimport UNSENT_INSIDE
 
-cdef long long OWED_LIMIT = 32 * 1024 * 1024   # flush in the middle of a tick past this
 cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, others help to write them
 cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on
 cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver

@@ -24,7 +24,7 @@ cdef class Parser:
     cdef Py_ssize_t longest_in_buffer    # a frame that is longer gets a buffer of its own
     cdef long long in_msgs
     cdef long long in_bytes
-    cdef long long turn_ends       # the value of out_bytes at which the link in hand has had its turn
+    cdef long long turn_began      # what `_delivered` returned when the turn of the link in hand began
     cdef uint64_t lines            # operations of one line so far
 
     cdef char *parse(self, Link link, char *at, char *end) except NULL
@@ -35,6 +35,8 @@ cdef class Parser:
                               char *payload, char *end) except NULL
     cdef bint _may_publish(self, Link link, Message *message) except -1
     cdef int _publish(self, Link link, Message *message) except -1
+    cdef long long _delivered(self) noexcept
+    cdef bint _turn_is_over(self) noexcept
     cdef bint _asks_for_trace(self, Link link, const char *headers, Py_ssize_t length) noexcept
     cdef int _report_oversized(self, Link link, PublishArguments *arguments, const char *headers,
                                Py_ssize_t length) except -1
