@@ -58,7 +58,7 @@ class Authenticator:
     def _check(self, credentials: Credentials) -> Identity | None:
         user, password, token = credentials.user, credentials.password, credentials.token
         if not self.required:
-            return Identity(user)
+            return Identity(user) if user else ANONYMOUS
         if self._maps_certificates and self._users:
             return self._map_certificate(credentials)
         is_nobody = not user and not password and not token

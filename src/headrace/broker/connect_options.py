@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -18,7 +19,7 @@ SECRET_FIELDS = frozenset({"pass", "auth_token", "jwt", "sig", "nkey", "proxy_si
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class ConnectOptions(msgspec.Struct, kw_only=True):
+class ConnectOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The fields that this server reads. The defaults hold before CONNECT, too, as in nats-server."""
 
     verbose: bool = True
@@ -41,6 +42,19 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ConnectOptions(name={self.name!r})"  # credentials must not reach a log through a repr
+
+    @property
+    def has_secrets(self) -> bool:
+        return bool(self.password or self.auth_token or self.jwt or self.sig or self.nkey)
+
+
+BEFORE_CONNECT = ConnectOptions()
+
+
+@lru_cache(maxsize=64)
+def _share(options: ConnectOptions) -> ConnectOptions:
+    """One object for all clients that say the same. With its strings it takes more than 300 bytes."""
+    return options
 
 
 def credentials_of(
@@ -96,7 +110,9 @@ def read_connect(line: bytes, before: ConnectOptions) -> ConnectOptions:
             raise ProtocolError("CONNECT is not a JSON object")
         # Go's decoder, by which clients were tested, ignores the case of names and takes null for absent.
         given = {name.lower(): value for name, value in fields.items() if value is not None}
-        return msgspec.convert({**msgspec.to_builtins(before), **given}, ConnectOptions)
+        options = msgspec.convert({**msgspec.to_builtins(before), **given}, ConnectOptions)
+        # Not those with secrets, which would stay in memory after the client has left.
+        return options if options.has_secrets else _share(options)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         # Not the text itself: it holds credentials.
         raise ProtocolError(f"CONNECT cannot be read: {type(error).__name__}") from None

@@ -6,6 +6,7 @@ is not a message; they run inside the engine's tick, so what they send leaves at
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,7 @@ from headrace.accounts.challenge import new_nonce
 from headrace.accounts.credentials import ANONYMOUS, Credentials, Identity, stricter
 from headrace.broker.admission.credential_checks import has_hung_up
 from headrace.broker.admission.slow_check import SlowCheck
-from headrace.broker.connect_options import ConnectOptions, check_info, credentials_of, read_connect
+from headrace.broker.connect_options import BEFORE_CONNECT, check_info, credentials_of, read_connect
 from headrace.broker.connection_context import ConnectionContext
 from headrace.broker.info import CLIENT_PROTOCOL
 from headrace.broker.labels import describe_client, describe_peer
@@ -44,9 +45,9 @@ OK = b"+OK\r\n"
 
 class ClientConnection:
     __slots__ = (
+        "_described",
         "_descriptor",
         "_greeting",
-        "_label",
         "_server",
         "_trace",
         "account",
@@ -79,7 +80,7 @@ class ClientConnection:
         self.cid = cid
         self.host = host
         self.port = port
-        self.options = ConnectOptions()
+        self.options = BEFORE_CONNECT
         self.identity = ANONYMOUS
         self.nonce = ""
         self.account: Account | None = None  # before it is known who it is
@@ -92,10 +93,10 @@ class ClientConnection:
         self.ping_sent_at = 0.0
         self._trace: Trace | None = None
         self.websocket = websocket
-        self._label = describe_peer(cid, host, port, websocket)
+        self._described = ""  # what it said about itself when it was admitted
 
     def __str__(self) -> str:
-        return self._label
+        return describe_peer(self.cid, self.host, self.port, self.websocket) + self._described
 
     @property
     def user(self) -> str:
@@ -455,8 +456,9 @@ class ClientConnection:
             headers=has_headers,
             no_responders=options.no_responders,
         )
-        if self._label.count(" - ") == 1:
-            self._label += describe_client(options, identity, self._server.accounts[identity.account])
+        if not self._described:
+            account = self._server.accounts[identity.account]
+            self._described = sys.intern(describe_client(options, identity, account))
         if not 0 <= options.protocol <= CLIENT_PROTOCOL:
             self.on_violation("client_protocol", b"")
         elif options.no_responders and not has_headers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -116,7 +117,8 @@ class Listener:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._on_accept(accepted, address[0].removeprefix(MAPPED_IPV4_PREFIX), address[1])
+            host = sys.intern(address[0].removeprefix(MAPPED_IPV4_PREFIX))  # many come from the same one
+            self._on_accept(accepted, host, address[1])
 
     def _back_off(self, error: OSError) -> None:
         """The connection waits in the kernel's queue; without a pause the loop would spin on it."""

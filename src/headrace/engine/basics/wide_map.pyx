@@ -7,7 +7,8 @@ places, which follow from their hashes, and are kept in a row of dicts, each for
     parts     {...}    {...}      {...}                range; two neighbours that have become small are joined
 
 A walk over all keys goes from place to place, so it meets each of them once, whatever is split or joined meanwhile.
-Up to 512 keys there is only one dict, and it keeps their order.
+Up to 512 keys there is only one dict, and it keeps their order. Those that never had a key share one that is empty: there
+is a map for each connection.
 """
 
 cimport cython
@@ -17,6 +18,7 @@ from bisect import bisect_right
 
 DEF MOST_KEYS = 512                  # in a part; all reach it at about the same time, small ones less so
 DEF FEW_KEYS = 128                   # in two neighbours
+cdef dict EMPTY = {}
 
 
 cdef uint64_t place_of(object key) except? 0:
@@ -29,7 +31,7 @@ cdef class WideMap:
     """Keys are bytes. Values must be of types that the collector does not know."""
 
     def __cinit__(self):
-        self.only = {}
+        self.only = EMPTY
 
     def __len__(self):
         return self.count
@@ -45,8 +47,12 @@ cdef class WideMap:
         return self._part_of(key)[key]
 
     def __setitem__(self, key, value):
-        cdef dict part = self._part_of(key)
-        cdef Py_ssize_t before = len(part)
+        cdef dict part
+        cdef Py_ssize_t before
+        if self.only is EMPTY:
+            self.only = {}
+        part = self._part_of(key)
+        before = len(part)
         part[key] = value
         self.count += len(part) - before
         if len(part) > MOST_KEYS:
