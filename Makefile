@@ -103,7 +103,7 @@ test-sanitized: $(READY)  ## the tests of engine, streams and faults under the s
 	@$(MAKE) --no-print-directory $(SANITIZED)/.ready
 	$(BIN)/python -m tests.sanitizers $(TOGETHER) tests/engine tests/adversity tests/streams
 
-test-delayed: $(READY)  ## the tests, while system calls return late and threads begin late: what needs a quiet machine fails
+test-delayed: $(READY)  ## the tests, while system calls return late and processes stand still: what needs a quiet machine fails
 	$(BIN)/python -m tests.delays -q $(TOGETHER)
 
 test-long: $(READY) $(FUZZ)/.ready  ## the tests that run for minutes, and the fuzzers for hours

@@ -1,4 +1,5 @@
-/* Preloaded into Python processes: some system calls return late, some threads begin late.
+/* Preloaded into Python processes: some system calls return late, some threads begin late, some lines of logs are
+   written late.
 
    What a busy machine does now and then, this does all the time, and at other places in each run. Processes that are not
    Python (Java, nats-server) are left alone. */
@@ -9,9 +10,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,6 +87,36 @@ int fsync(int descriptor) {
     REAL(fsync);
     delay(20, 60);
     return real(descriptor);
+}
+
+/* Standard error, or a file whose name ends with .log or, once it is rotated, goes on after that. */
+static int is_log(int descriptor) {
+    char name[32], path[512];
+    if (descriptor == 2) return 1;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", descriptor);
+    ssize_t length = readlink(name, path, sizeof(path) - 1);
+    path[length > 0 ? length : 0] = 0;
+    return strstr(path, ".log") != NULL;
+}
+
+static void delay_log(int descriptor) {
+    /* The dice come first: few writes pay for the look at the name. */
+    if (!applies() || random_number() % 5) return;
+    int before = errno;
+    if (is_log(descriptor)) delay(1, 60);
+    errno = before;
+}
+
+ssize_t write(int descriptor, const void *data, size_t size) {
+    REAL(write);
+    delay_log(descriptor);
+    return real(descriptor, data, size);
+}
+
+ssize_t writev(int descriptor, const struct iovec *parts, int count) {
+    REAL(writev);
+    delay_log(descriptor);
+    return real(descriptor, parts, count);
 }
 
 struct thread { void *(*work)(void *); void *argument; };
