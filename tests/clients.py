@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.client import JetStreamContext
 
@@ -31,7 +32,10 @@ def be_patient() -> None:
         (Client.request, "timeout"),
         (Client.flush, "timeout"),
         (Subscription.next_msg, "timeout"),
+        (Msg.ack_sync, "timeout"),
         (JetStreamContext.__init__, "timeout"),
+        (JetStreamContext.PushSubscription.next_msg, "timeout"),
+        (JetStreamContext.PullSubscription.fetch, "timeout"),
     ):
         _replace_default(function, parameter, PATIENCE_SECONDS)
 

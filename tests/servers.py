@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests import forks
+from tests.patience import patient
 
 ServerKind = Literal["nats-server", "headrace"]
 Process = subprocess.Popen[bytes] | forks.ForkedProcess
@@ -104,14 +105,15 @@ def environment() -> dict[str, str]:
 def running_server(kind: ServerKind, config: str = "", flags: Sequence[str] = ()) -> Iterator[Server]:
     """Start a server on a free loopback port and stop it at the end, whatever happens in between.
 
-    `config` is the text of a configuration file; `flags` come last on the command line, so they win.
+    `config` is the text of a configuration file, to which a long time to log in is added (patience.py);
+    `flags` come last on the command line, so they win.
     Raises RuntimeError with the log when the server does not become ready.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-test-") as directory:
         command = [*server_command(kind), "-a", HOST, "-p", "-1"]
         if config:
             config_file = Path(directory, "server.conf")
-            config_file.write_text(config)
+            config_file.write_text(patient(config))
             command += ["-c", str(config_file)]
         log_file = Path(directory, "server.log")
         with log_file.open("wb") as log, Path(os.devnull).open("rb") as nothing:

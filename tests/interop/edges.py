@@ -266,14 +266,19 @@ WAITING = ("expires", "idle_heartbeat")
 """With a large number of these a request is not answered before that time has passed."""
 
 
-def consumer_requests(stream: str) -> Iterator[Step]:
-    """Questions to one consumer that stays, in an order that matters to nobody."""
+def consumer_requests(stream: str, storage: str) -> Iterator[Step]:
+    """Questions to one consumer that stays, in an order that matters to nobody.
+
+    Only a consumer in memory is reset: nats-server does not write a reset to a file while it still writes the
+    state before it, and then believes the file.
+    """
     yield consumer(stream, "c", ack_policy="none")
     for number in NUMBERS:
         for field in ("expires", "max_bytes", "idle_heartbeat", "min_pending", "min_ack_pending", "priority"):
             if not (field in WAITING and LAST + 1 < number < 2**63):
                 yield pull(stream, "c", UNTIL_STATUS, {"batch": 10, "no_wait": True, field: number})
-        yield api(f"CONSUMER.RESET.{stream}.c", {"seq": number})
+        if storage == "memory":
+            yield api(f"CONSUMER.RESET.{stream}.c", {"seq": number})
         yield api(f"CONSUMER.INFO.{stream}.c")
     for time in (*TIMES, *FAR_TIMES):
         yield api(f"CONSUMER.PAUSE.{stream}.c", {"pause_until": time})
@@ -353,7 +358,7 @@ def state_sessions(state: State, storage: str) -> Iterator[Session]:
     prefix = f"{storage}_{state.name}"
     yield _session(f"{prefix}_reading", [*state.steps("S", storage=storage), *reading("S", state, storage)])
     yield _session(
-        f"{prefix}_consumer_requests", [*state.steps("S", storage=storage), *consumer_requests("S")]
+        f"{prefix}_consumer_requests", [*state.steps("S", storage=storage), *consumer_requests("S", storage)]
     )
     features = {"allow_msg_ttl": True, "allow_msg_schedules": True}
     yield _session(f"{prefix}_publishes", [*state.steps("S", storage=storage, **features), *publishes("S")])

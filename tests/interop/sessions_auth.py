@@ -85,7 +85,7 @@ SESSIONS: list[Session] = [
     session(
         "auth_no_timeout_once_connected",
         part(_login("derek", "s3cr3t")),
-        *[quiet()] * 11,  # longer than the timeout
+        *[quiet()] * 35,  # longer than the timeout
         LOOP,
         settings=settings.SHORT_AUTH_TIMEOUT,
     ),

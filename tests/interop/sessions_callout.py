@@ -16,9 +16,12 @@ LOOP = b"SUB foo 1\r\n" + pub(b"foo", b"hi")
 
 KEY_USER: KeyPair = pair("user", 60)
 
+# Who gets no answer is refused soon, and who is to be let in has time.
+IMPATIENT, PATIENT = "timeout: 0.3", "timeout: 30"
+
 CALLOUT = f"""
 authorization {{
-  timeout: 0.3
+  {IMPATIENT}
   users: [
     {{ user: service, password: word }}
     {{ user: plain, password: word }}
@@ -35,7 +38,7 @@ accounts {{
   FREE {{ users: [ {{ user: free, password: word }} ] }}
 }}
 authorization {{
-  timeout: 0.3
+  {IMPATIENT}
   auth_callout {{
     issuer: {ONE.public_key}, account: AUTH, auth_users: [ service ], allowed_accounts: [ APP ]
   }}
@@ -67,13 +70,16 @@ REFUSED: dict[str, tuple[str, bytes]] = {
 }
 
 SESSIONS: list[Session] = [
-    *(session(f"callout_{name}", data, LOOP, settings=text) for name, (text, data) in ADMITTED.items()),
+    *(
+        session(f"callout_{name}", data, LOOP, settings=text.replace(IMPATIENT, PATIENT))
+        for name, (text, data) in ADMITTED.items()
+    ),
     *(
         session(f"callout_{name}", part(data + LOOP), closed(), settings=text)
         for name, (text, data) in REFUSED.items()
     ),
     session("callout_info", opened(), settings=CALLOUT, whole_info=True),
-    session("callout_first_is_ping", b"PING\r\n", settings=CALLOUT),
+    session("callout_first_is_ping", b"PING\r\n", settings=CALLOUT.replace(IMPATIENT, PATIENT)),
     session("callout_says_nothing", part(b""), closed(), settings=CALLOUT),
 ]
 
@@ -83,6 +89,6 @@ SESSIONS += [
         _login("service"),
         b"SUB $SYS.REQ.USER.AUTH 1\r\n",
         pub(b"$SYS.REQ.USER.AUTH", b"forged"),
-        settings=CALLOUT,
+        settings=CALLOUT.replace(IMPATIENT, PATIENT),
     ),
 ]

@@ -284,7 +284,7 @@ MANAGE: list[Session] = [
     streams_session(
         "consumer_reset",
         *FILLED,
-        consumer("S", "c"),
+        consumer("S", "c", mem_storage=True),  # see edges.py, consumer_requests
         pull("S", "c", 3, {"batch": 3}),
         ack("S", "c", 1, 1, double=True),
         api("CONSUMER.RESET.S.c"),

@@ -105,7 +105,8 @@ PULL: list[Session] = [
         "pull_heartbeat",
         STREAM,
         consumer("S", "c"),
-        pull("S", "c", 3, {"batch": 1, "expires": 2 * SECOND, "idle_heartbeat": 800 * MILLISECOND}),
+        # Four seconds of patience with a server that stands still: two heartbeats come, and no third.
+        pull("S", "c", 3, {"batch": 1, "expires": 14 * SECOND, "idle_heartbeat": 5 * SECOND}),
         pull("S", "c", 1, {"batch": 1, "expires": 100 * MILLISECOND, "idle_heartbeat": 80 * MILLISECOND}),
         pull("S", "c", 1, {"batch": 1, "idle_heartbeat": 80 * MILLISECOND}),
     ),
@@ -270,7 +271,7 @@ PUSH: list[Session] = [
         "push_heartbeat",
         STREAM,
         b"SUB d 2\r\n",
-        consumer("S", "c", deliver_subject="d", idle_heartbeat=SECOND, messages=2),
+        consumer("S", "c", deliver_subject="d", idle_heartbeat=5 * SECOND, messages=2),
         b"UNSUB 2\r\n",
         waits=False,
     ),

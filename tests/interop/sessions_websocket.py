@@ -366,7 +366,6 @@ LOGIN: list[Session] = [
     ),
     session(
         "websocket_stale",
-        opened(),
         part(b""),
         closed(),
         settings=settings.WEBSOCKET_IMPATIENT,

@@ -23,7 +23,7 @@ authorization { user: derek, password: s3cr3t }
 """
 
 SHORT_AUTH_TIMEOUT = """
-authorization { user: derek, password: s3cr3t, timeout: 1.2 }
+authorization { user: derek, password: s3cr3t, timeout: 4 }
 """
 
 TOKEN = """
@@ -273,7 +273,7 @@ authorization { token: "t0k3n" }
 websocket {
   listen: "127.0.0.1:-1", no_tls: true
   user_cookie: who, pass_cookie: secret, token_cookie: ticket
-  authorization { user: derek, password: s3cr3t, timeout: 5 }
+  authorization { user: derek, password: s3cr3t, timeout: 30 }
 }
 """
 

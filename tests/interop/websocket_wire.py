@@ -12,7 +12,7 @@ import ssl
 
 from tests.certificates import shared
 from tests.interop.session import WireKind
-from tests.interop.wire import Wire
+from tests.interop.wire import MOST_BYTES, Wire
 from tests.servers import Server
 from tests.websockets import CLOSE, Decoder, frame, request, split_frames
 
@@ -58,10 +58,10 @@ class WebSocketWire(Wire):
     def _write(self, data: bytes) -> None:
         super()._write(data if self.is_raw or not data else frame(data))
 
-    def _read(self, seconds: float) -> bool:
+    def _read(self, seconds: float, size: int = MOST_BYTES) -> bool:
         before = bytes(self._received)
         self._received.clear()
-        happened = super()._read(seconds)
+        happened = super()._read(seconds, size)
         self._received[:] = before + self._decoder.decode(bytes(self._received))
         return happened
 

@@ -20,6 +20,7 @@ ANSWER_SECONDS = 30.0
 QUIET_SECONDS = 0.12
 NO_ANSWER_SECONDS = 2.0
 MESSAGES_SECONDS = 60.0
+MOST_BYTES = 1 << 20
 
 _STATUS = re.compile(rb"NATS/1\.0 \d{3}")
 _PONG = re.compile(rb"(?m)^PONG\r$")
@@ -50,8 +51,8 @@ class Wire:
         return received
 
     def read_line(self) -> None:
-        """Read until a whole line is there, or until the end."""
-        self._read_while(lambda: b"\r\n" not in self._received)
+        """Read a line, or until the end: what follows it belongs to the step that waits for it."""
+        self._read_while(lambda: b"\r\n" not in self._received, size=1)
 
     def write(self, data: bytes, chunks: tuple[int, ...] = ()) -> None:
         """Write the data, at once or in pieces of these sizes, each after the server has read the last."""
@@ -143,18 +144,18 @@ class Wire:
         except OSError:
             pass  # the server has closed; reading finds out, after what it said before
 
-    def _read_while(self, wanting: Callable[[], bool]) -> None:
+    def _read_while(self, wanting: Callable[[], bool], size: int = MOST_BYTES) -> None:
         deadline = time.monotonic() + ANSWER_SECONDS
         while not self.is_closed and wanting():
-            if not self._read(max(0.01, deadline - time.monotonic())):
+            if not self._read(max(0.01, deadline - time.monotonic()), size):
                 self.is_silent = True
                 return
 
-    def _read(self, seconds: float) -> bool:
+    def _read(self, seconds: float, size: int = MOST_BYTES) -> bool:
         """Read once; whether anything happened within that time."""
         self._socket.settimeout(seconds)
         try:
-            data = self._socket.recv(1 << 20)
+            data = self._socket.recv(size)
         except TimeoutError:
             return False
         except OSError:
