@@ -219,3 +219,20 @@ async def test_an_ephemeral_consumer_that_nobody_uses_is_deleted(tmp_path: Path)
         assert (await ask(client, "CONSUMER.NAMES.S"))["consumers"] == []
         await client.close()
     assert not list(tmp_path.glob("jetstream/$G/streams/S/consumers/*"))
+
+
+async def test_a_reset_survives(tmp_path: Path) -> None:
+    """Of a consumer in a file, whose place before it may have been written a moment ago."""
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        await create(client)
+        for message in await fetch(client, 5):
+            await client.request(message.reply, b"+ACK", timeout=30)
+        await ask(client, "CONSUMER.RESET.S.C", {"seq": 3})
+        before = shown(await ask(client, "CONSUMER.INFO.S.C"))
+        await client.close()
+    with running_server("headrace", flags=flags(tmp_path)) as server:
+        client = await connect(server)
+        assert shown(await ask(client, "CONSUMER.INFO.S.C")) == before
+        assert [message.data for message in await fetch(client, 2)] == [b"2", b"3"]
+        await client.close()
