@@ -1,9 +1,9 @@
 """Nobody waits: however much one client asks for at once, the event loop turns.
 
-Measured is the longest turn, in CPU time of the thread. On a busy machine the same work takes more of that, too:
-caches are cold, and what runs next to it shares its core. So the time is divided by how much longer than usual
-other work takes at that moment, and the best of a few runs counts. On fifty times as many messages all operations
-are measured by the long test, and by `python -m benchmarks.stalls`.
+Measured is the longest turn, in CPU time of the thread. On a busy machine the same work takes more of that,
+too: caches are cold, and what runs next to it shares its core. So the time is divided by how much longer than
+usual other work takes at that moment, and the best of a few runs counts. On fifty times as many messages all
+operations are measured by the long test, and by `python -m benchmarks.stalls`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Meter, Po
 
 
 def slowness() -> float:
-    """How many times the CPU time of a quiet machine this one needs now, for work like that of a server; 1 or more."""
+    """How many times the CPU time of a quiet machine this one needs now, for work like that of a server."""
     started = time.thread_time()
     subjects = [f"orders.{number}.{number % 7}" for number in range(4000)]
     tokens = {tuple(subject.split(".")) for subject in json.loads(json.dumps(subjects))}
