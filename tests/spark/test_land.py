@@ -142,6 +142,8 @@ def test_a_directory_that_belongs_to_something_else_is_refused(on: Nats) -> None
     (on.directory / "full" / "letters.txt").write_text("dear")
     with pytest.raises(UsageError, match="contains files that do not belong to this table"):
         open_as("the stream A", where=str(on.directory / "full"))
+    with pytest.raises(UsageError, match=r"letters.txt is a file, not a directory"):
+        open_as("the stream A", where=str(on.directory / "full" / "letters.txt"))
     with pytest.raises(UsageError, match="cannot be partitioned by nothing: it is not a column"):
         open_as("the stream A", "nothing", where=str(on.directory / "new"))
     assert not list((on.directory / "new").rglob("*.json"))

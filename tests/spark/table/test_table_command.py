@@ -64,3 +64,27 @@ def test_a_directory_without_a_table_is_reported_before_spark_starts(tmp_path: P
         assert_one_error_line(done, "there is no table in", "`headrace land` makes one")
     done = run("land", "retry", str(tmp_path))
     assert_one_error_line(done, "there is no table in", "`headrace land` makes one")
+
+
+def test_the_directory_of_a_directory_of_tables_names_them(table: Path) -> None:
+    done = run("table", "history", str(table.parent))
+    assert_one_error_line(done, f"there is no table in {table.parent}", f"some below it: {table}")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (
+            "SELECT * FROM tabel",
+            "no server listens at 127.0.0.1:1; tabel would be a stream: the tables are table",
+        ),
+        pytest.param(
+            "SELECT * FROM `table`", "a table's name with _landed behind it", marks=pytest.mark.long
+        ),
+        pytest.param("DROP TABLE `table`", "`headrace sql` only reads", marks=pytest.mark.long),
+    ],
+)
+def test_a_query_that_cannot_be_answered_says_what_would_help(table: Path, query: str, told: str) -> None:
+    done = run("sql", query, "--tables", str(table), "-s", "nats://127.0.0.1:1", "--master", "local[1]")
+    assert done.code == 1
+    assert told in done.errors.splitlines()[-1]

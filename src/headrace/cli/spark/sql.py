@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ every table in DIR is one, too, complete to this second: what its stream has had
 orders_landed it has what has landed, and no server is asked; orders_dead_letters are the messages that did
 not fit. A stream that is called like a table is ORDERS_stream.
 """
+
+_WRITES = re.compile(r"\s*(?:insert|update|delete|merge|drop|alter|truncate)\b", re.IGNORECASE)
 
 
 @click.command(epilog=EPILOG, short_help="Query streams and tables with Spark SQL.")
@@ -97,6 +100,10 @@ def sql(
     except SparkError as error:
         if str(error).startswith("[TABLE_OR_VIEW_NOT_FOUND]"):
             error.hint = names_of(tables) if directories else list_of(streams)
+            if _WRITES.match(query):
+                error.hint = (
+                    "`headrace sql` only reads; `headrace land` writes tables, `headrace pub` streams"
+                )
         raise
 
 
@@ -117,11 +124,13 @@ def _query_tables(
 ) -> DataFrame:
     """The server is asked only if the query needs a stream: to complete a table, or under its own name."""
     from headrace.cli.spark.source_options import source_options
+    from headrace.client.errors import ConnectionFailed
     from headrace.spark.table.interface import Settings
     from headrace.spark.table_views import (
         history,
         history_of,
         make_table_views,
+        names_of,
         needs_streams,
         parse_as_of,
         view_names,
@@ -136,7 +145,17 @@ def _query_tables(
     sources = read_by(spark, query)
     if needs_streams(sources, tables, versions):
         taken = view_names(tables)
-        make_views(spark, streams_in(sources, _streams_of(target), taken), options, taken)
+        try:
+            streams = _streams_of(target)
+        except ConnectionFailed as error:
+            others = sorted((sources.names or frozenset()) - {name.lower() for name in taken})
+            error.hint = (
+                f"{others[0]} would be a stream: {names_of(tables)}"
+                if others
+                else f"{error.hint}; a table's name with _landed behind it has what has landed, offline"
+            )
+            raise
+        make_views(spark, streams_in(sources, streams, taken), options, taken)
     make_table_views(spark, sources, tables, options, versions, settings)
     return spark.sql(query)
 

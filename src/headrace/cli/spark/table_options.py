@@ -137,7 +137,9 @@ def table_settings(command: Command) -> Command:
 def check_is_table(directory: str) -> None:
     """Without Spark it is known at once whether a directory of this machine holds a table."""
     if ":" not in directory and not Path(directory, "_headrace", "table.json").exists():
-        raise UsageError(f"there is no table in {directory}", hint="`headrace land` makes one")
+        below = sorted(str(path.parents[1]) for path in Path(directory).glob("*/_headrace/table.json"))
+        hint = f"there are some below it: {', '.join(below)}" if below else "`headrace land` makes one"
+        raise UsageError(f"there is no table in {directory}", hint=hint)
 
 
 def settings_with(storage: dict[str, str]) -> Settings:

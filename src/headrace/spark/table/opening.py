@@ -28,7 +28,10 @@ def format_of(spark: SparkSession, directory: str, settings: Settings) -> str:
 
 def check_free(files: Files) -> None:
     """Raises UsageError if a directory without a description holds something: it is not ours."""
-    if any(not file.path.startswith(f"{OWN}/") for file in files.list()):
+    found = files.list()
+    if any(not file.path for file in found):
+        raise UsageError(f"{files.root} is a file, not a directory", hint="choose another name")
+    if any(not file.path.startswith(f"{OWN}/") for file in found):
         raise UsageError(
             f"{files.root} contains files that do not belong to this table",
             hint="choose another directory, or empty it",

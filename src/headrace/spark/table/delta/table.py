@@ -300,6 +300,11 @@ class DeltaFormat:
         # The library takes the oldest version for any time before it.
         if isinstance(version, datetime) and version < _history(table, None)[-1].time:
             raise UsageError(f"the table in {self.directory} has no version of {version}", hint=hint)
+        newest = table.version()
+        if isinstance(version, int) and version > newest:
+            raise UsageError(
+                f"the table in {self.directory} has no version {version}: the newest is {newest}", hint=hint
+            )
         try:
             table.load_as_version(version)
         except (DeltaError, ValueError) as error:
