@@ -12,7 +12,7 @@ import ssl
 
 from tests.certificates import shared
 from tests.interop.session import WireKind
-from tests.interop.wire import MOST_BYTES, Wire
+from tests.interop.wire import Wire
 from tests.servers import Server
 from tests.websockets import CLOSE, Decoder, frame, request, split_frames
 
@@ -40,7 +40,7 @@ class WebSocketWire(Wire):
         self._socket.sendall(request(port, *(header.format(port=port) for header in headers)))
         self._head = b""
         while b"\r\n\r\n" not in self._head and not self.is_closed:
-            self._head += self._receive(1)
+            self._head += self._receive_bytes(1)
 
     def hang_up(self, last_word: bytes = b"") -> None:
         """Python cannot shut one direction of TLS and go on reading the other."""
@@ -50,7 +50,7 @@ class WebSocketWire(Wire):
         else:
             super().hang_up(last_word)
 
-    def _receive(self, size: int) -> bytes:
+    def _receive_bytes(self, size: int) -> bytes:
         piece = self._socket.recv(size)
         self.is_closed = not piece
         return piece
@@ -58,15 +58,17 @@ class WebSocketWire(Wire):
     def _write(self, data: bytes) -> None:
         super()._write(data if self.is_raw or not data else frame(data))
 
-    def _read(self, seconds: float, size: int = MOST_BYTES) -> bool:
+    def _receive(self, seconds: float) -> bool:
         before = bytes(self._received)
         self._received.clear()
-        happened = super()._read(seconds, size)
+        happened = super()._receive(seconds)
         self._received[:] = before + self._decoder.decode(bytes(self._received))
         return happened
 
     def take(self) -> bytes:
         """Pongs first: whether one overtakes a message is a matter of buffers. A close frame is the last."""
+        if self._ahead:  # which came before them
+            return super().take()
         control = [self._tell(frame.opcode, frame.payload) for frame in self._decoder.control]
         self._decoder.control.clear()
         if control and control[-1].startswith(b"<close"):

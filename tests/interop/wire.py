@@ -20,7 +20,6 @@ ANSWER_SECONDS = 30.0
 QUIET_SECONDS = 0.12
 NO_ANSWER_SECONDS = 2.0
 MESSAGES_SECONDS = 60.0
-MOST_BYTES = 1 << 20
 
 _STATUS = re.compile(rb"NATS/1\.0 \d{3}")
 _PONG = re.compile(rb"(?m)^PONG\r$")
@@ -35,6 +34,7 @@ class Wire:
         self._ports = (port, self._socket.getsockname()[1])
         self.port = port
         self._received = bytearray()
+        self._ahead = b""  # what has come after the line that was asked for
         self.is_closed = False
         self.is_silent = False
         self.is_left_alone = False
@@ -52,7 +52,9 @@ class Wire:
 
     def read_line(self) -> None:
         """Read a line, or until the end: what follows it belongs to the step that waits for it."""
-        self._read_while(lambda: b"\r\n" not in self._received, size=1)
+        self._read_while(lambda: b"\r\n" not in self._received)
+        line, end, self._ahead = bytes(self._received).partition(b"\r\n")
+        self._received[:] = line + end
 
     def write(self, data: bytes, chunks: tuple[int, ...] = ()) -> None:
         """Write the data, at once or in pieces of these sizes, each after the server has read the last."""
@@ -144,18 +146,25 @@ class Wire:
         except OSError:
             pass  # the server has closed; reading finds out, after what it said before
 
-    def _read_while(self, wanting: Callable[[], bool], size: int = MOST_BYTES) -> None:
+    def _read_while(self, wanting: Callable[[], bool]) -> None:
         deadline = time.monotonic() + ANSWER_SECONDS
         while not self.is_closed and wanting():
-            if not self._read(max(0.01, deadline - time.monotonic()), size):
+            if not self._read(max(0.01, deadline - time.monotonic())):
                 self.is_silent = True
                 return
 
-    def _read(self, seconds: float, size: int = MOST_BYTES) -> bool:
+    def _read(self, seconds: float) -> bool:
         """Read once; whether anything happened within that time."""
+        if self._ahead:
+            self._received += self._ahead
+            self._ahead = b""
+            return True
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> bool:
         self._socket.settimeout(seconds)
         try:
-            data = self._socket.recv(size)
+            data = self._socket.recv(1 << 20)
         except TimeoutError:
             return False
         except OSError:
