@@ -95,11 +95,14 @@ def standing_still(pid: int, root: int) -> Iterator[bool]:
 
 
 def _is_stopped_by_another(pid: int) -> bool:
+    """Whether a SIGSTOP is pending besides ours: of one that does not stand still yet, ours itself may be."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     except OSError:
         return False
-    return any(line.startswith(("SigPnd", "ShdPnd")) and int(line.split()[1], 16) & STOPS for line in lines)
+    fields = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    pending = int(fields["SigPnd"][0], 16) | int(fields["ShdPnd"][0], 16)
+    return fields["State"][0] == "T" and bool(pending & STOPS)
 
 
 def let_stand_still(root: int, seed: int) -> None:

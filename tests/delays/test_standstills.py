@@ -78,6 +78,14 @@ def test_it_goes_on_after_an_error() -> None:
         wait_until([child], stopped=False)
 
 
+def test_it_goes_on_also_if_it_has_had_no_time_to_stop() -> None:
+    with family() as (parent, child):
+        for _ in range(1000):
+            with standing_still(child, parent.pid):
+                pass
+            assert not is_stopped(child)
+
+
 def test_a_process_of_another_run_is_left_alone() -> None:
     with family() as (parent, _), family() as (stranger, _):
         os.kill(stranger.pid, signal.SIGSTOP)
