@@ -16,7 +16,17 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "headrace"
 
-LEAVES = {"errors", "unreadable", "go_formats", "quantities", "subjects", "keys", "on_disk", "engine"}
+LEAVES = {
+    "errors",
+    "unreadable",
+    "go_formats",
+    "quantities",
+    "sharing",
+    "subjects",
+    "keys",
+    "on_disk",
+    "engine",
+}
 SERVER_ROOMS = ["config", "accounts", "broker", "streams", "http_in", "monitor"]
 """Each may import those before it."""
 
@@ -25,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "unreadable": set(),
     "go_formats": set(),
     "quantities": {"go_formats"},
+    "sharing": set(),
     "engine": set(),
     "on_disk": set(),
     "subjects": {"errors"},

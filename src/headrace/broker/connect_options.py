@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from typing import Annotated, Any, NoReturn
 
 import msgspec
 
 from headrace.accounts.credentials import Credentials
 from headrace.errors import ProtocolError
+from headrace.sharing import share
 
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
@@ -49,12 +49,6 @@ class ConnectOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 BEFORE_CONNECT = ConnectOptions()
-
-
-@lru_cache(maxsize=64)
-def _share(options: ConnectOptions) -> ConnectOptions:
-    """One object for all clients that say the same. With its strings it takes more than 300 bytes."""
-    return options
 
 
 def credentials_of(
@@ -112,7 +106,7 @@ def read_connect(line: bytes, before: ConnectOptions) -> ConnectOptions:
         given = {name.lower(): value for name, value in fields.items() if value is not None}
         options = msgspec.convert({**msgspec.to_builtins(before), **given}, ConnectOptions)
         # Not those with secrets, which would stay in memory after the client has left.
-        return options if options.has_secrets else _share(options)
+        return options if options.has_secrets else share(options)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         # Not the text itself: it holds credentials.
         raise ProtocolError(f"CONNECT cannot be read: {type(error).__name__}") from None

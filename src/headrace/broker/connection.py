@@ -6,7 +6,6 @@ is not a message; they run inside the engine's tick, so what they send leaves at
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from typing import TYPE_CHECKING, Literal
@@ -35,6 +34,7 @@ from headrace.broker.websocket.upgrade import WebSocketPeer
 from headrace.engine.core.link import NO_LIMIT
 from headrace.engine.core.trie import InvalidSubject
 from headrace.errors import ProtocolError
+from headrace.sharing import share
 
 if TYPE_CHECKING:
     from headrace.broker.message_trace.trace import MessageTrace
@@ -458,7 +458,7 @@ class ClientConnection:
         )
         if not self._described:
             account = self._server.accounts[identity.account]
-            self._described = sys.intern(describe_client(options, identity, account))
+            self._described = share(describe_client(options, identity, account))
         if not 0 <= options.protocol <= CLIENT_PROTOCOL:
             self.on_violation("client_protocol", b"")
         elif options.no_responders and not has_headers:

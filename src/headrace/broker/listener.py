@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from headrace.config.options import ANY_FREE_PORT
 from headrace.errors import UsageError
 from headrace.logs import Logger
+from headrace.sharing import share
 
 ACCEPTS_PER_TURN = 64
 BACKLOG = 4096
@@ -117,7 +117,7 @@ class Listener:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            host = sys.intern(address[0].removeprefix(MAPPED_IPV4_PREFIX))  # many come from the same one
+            host = share(address[0].removeprefix(MAPPED_IPV4_PREFIX))  # many come from the same one
             self._on_accept(accepted, host, address[1])
 
     def _back_off(self, error: OSError) -> None:
