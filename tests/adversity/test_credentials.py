@@ -37,7 +37,8 @@ def connect_with(server: Server, fields: dict[str, str]) -> bytes:
                 received += piece
         except ConnectionResetError:  # the PING was not read any more; what came before was
             pass
-        return received.partition(b"\r\n")[2]
+        before, pong, _ = received.partition(b"PONG\r\n")  # the server's own PING may come next
+        return (before + pong).partition(b"\r\n")[2]
 
 
 def guess(password: str, guesses: int) -> None:

@@ -32,7 +32,7 @@ async def say(server: Server, **fields: Any) -> bytes:
     writer.write(b"CONNECT " + json.dumps({"verbose": False, **fields}).encode() + b"\r\nPING\r\n")
     received = b""
     with contextlib.suppress(ConnectionError):
-        while b"PONG" not in received and (piece := await asyncio.wait_for(reader.read(4096), 30)):
+        while b"PONG" not in received and (piece := await asyncio.wait_for(reader.readline(), 30)):
             received += piece
     writer.close()
     with contextlib.suppress(ConnectionError):
