@@ -215,6 +215,7 @@ class Stream:
 
     def subscribe(self) -> Work[None]:
         """Accept messages of its subjects, and of no others. The subjects are the ids of subscriptions."""
+        yield  # this alone takes milliseconds with thousands of subjects
         wanted = {encode(subject) for subject in self.config.subjects}
         for index, subject in enumerate(set(self.sink.subscriptions) - wanted):
             if index % STEP_MESSAGES == 0:

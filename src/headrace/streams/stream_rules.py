@@ -14,6 +14,9 @@ A configuration may have thousands of subjects, so checks that compare them paus
 from __future__ import annotations
 
 import copy
+from typing import Any, TypeVar
+
+import msgspec
 
 from headrace.config.durations import format_duration
 from headrace.streams.config import Placement, StreamConfig
@@ -24,6 +27,8 @@ from headrace.streams.slices import STEP_SUBJECTS, Work
 from headrace.streams.subject_tree import STEPS, SubjectTree
 from headrace.subjects import grammar
 from headrace.subjects.transform import Transform, TransformError, check_mapping
+
+Value = TypeVar("Value")
 
 MAX_NAME_LENGTH = 255
 MAX_DESCRIPTION_LENGTH = 4 * 1024
@@ -55,7 +60,7 @@ def check_stream_config(
 ) -> Work[StreamConfig]:
     """The configuration with its defaults. Raises ApiError."""
     check_texts(config)
-    config = copy.deepcopy(config)
+    config = copy_of(config)
     check_replicas(config)
     set_limits(config, pedantic)
     check_age_and_duplicates(config, resources, pedantic)
@@ -72,6 +77,22 @@ def check_stream_config(
     yield from check_republish(config, pedantic)
     check_placement(config)
     return config
+
+
+def copy_of(value: Value) -> Value:
+    """Of a configuration, and of what can change in it. `deepcopy` takes milliseconds for 9,500 subjects."""
+    if isinstance(value, msgspec.Struct):
+        same = copy.copy(value)
+        for name in value.__struct_fields__:
+            setattr(same, name, copy_of(getattr(value, name)))
+        return same
+    copied: Any = value
+    if isinstance(value, list):
+        copied = [item if isinstance(item, str) else copy_of(item) for item in value]
+    elif isinstance(value, dict):
+        copied = {key: copy_of(item) for key, item in value.items()}
+    made: Value = copied
+    return made
 
 
 def check_texts(config: StreamConfig) -> None:
