@@ -21,7 +21,7 @@ cdef class Deliveries:
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
     cdef uint64_t random_state
-    cdef list expired              # subscriptions that reached their maximum with the message in hand
+    cdef list expired              # subscriptions that reached their maximum with the message in hand; None: no one has
     cdef long long out_msgs
     cdef long long out_bytes
     cdef bint denied               # somebody was not allowed to get the message of the last send_to
@@ -37,6 +37,7 @@ cdef class Deliveries:
                      Message *message) except -1
     cdef bint send_along(self, Link publisher, Route *route, Message *message) except -1
     cdef int write_rest(self, Message *message, Token header, Token size) except -1
+    cdef int _expire(self, Subscription subscription) except -1
     cdef int _end_expired(self) except -1
     cdef int _send_stored_along(self, Route *route, Message *message, bint past_shadows) except -1
     cdef int _send_stored(self, Subscription subscription, Message *message) except -1

@@ -10,16 +10,17 @@ from headrace.engine.core.trie cimport Subscription, Trie
 
 @cython.final
 cdef class Interest:
-    cdef Trie trie
+    # first what every message needs: it is in one line of the cache or two
     cdef RouteCache routes
+    cdef readonly Mappings mappings    # of published subjects; None: there are none
+    cdef readonly uint64_t matches
+    cdef Trie trie
     cdef readonly uint64_t count
     cdef readonly uint64_t inserts
     cdef readonly uint64_t removes
-    cdef readonly uint64_t matches
     cdef dict listeners            # literal subject -> tuple of what is called when somebody (un)subscribes exactly to it
     cdef bint filters              # there are, or were, receivers that may not get everything that they subscribe to
     cdef public object imports     # imports(subject): where else a subscription to it is wanted; None: nowhere
-    cdef readonly Mappings mappings    # of published subjects; None: there are none
     cdef public bint traces_parents    # a traceparent asks for a trace: the account has a place for it
     cdef uint64_t shadows          # how many of the subscriptions are in the name of other accounts
     cdef dict receivers            # receiver -> how many of its subscriptions are here: it must not be freed before them

@@ -12,6 +12,7 @@ cdef enum:
     ARENA_SIZE = 1048576
     MOST_BODIES = 8192             # of a tick
     OWED_LIMIT = 33554432          # bytes: flush in the middle of a tick past this
+    APART_SHARE = 24576            # the same for frames that could not be shared, for each receiver
     MOST_PIECES = 1010             # of a link; with 1024 those of ten links would be in the same few lines of the cache
 
 cdef class Backlogs:
@@ -26,26 +27,27 @@ cdef class Backlogs:
 
 
 cdef class Outboxes:
+    # first what every message needs
+    cdef Py_ssize_t arena_used
+    cdef long long owed            # bytes of spans appended for receivers since the last flush
+    cdef long long owed_apart      # bytes copied for single receivers since the last flush
+    cdef Py_ssize_t dirty_count
+    cdef Gathering gathering       # with the arena: the frames of this tick
     cdef Tick tick
     cdef EventQueue events
     cdef SlowConsumers slow_consumers
     cdef Backlogs backlogs
     cdef FlushThreads flush_threads
-    cdef Gathering gathering       # with the arena: the frames of this tick
-    cdef Py_ssize_t arena_used
     cdef uint64_t arena_number     # counts how often it was started
     cdef uint32_t body_count
     cdef Piece **spare_pieces      # of links that were flushed
     cdef Py_ssize_t spare_count
     cdef void **dirty              # links with something to flush (borrowed)
-    cdef Py_ssize_t dirty_count
     cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in a flush that is under way
     cdef Py_ssize_t dirty_capacity
     cdef Outgoing *outgoing        # of the first links of `dirty`, which the flush threads have written
     cdef Py_ssize_t outgoing_count
     cdef Py_ssize_t outgoing_capacity
-    cdef long long owed            # bytes of spans appended for receivers since the last flush
-    cdef long long owed_apart      # bytes copied for single receivers since the last flush
 
     cdef Py_ssize_t arena_frame(self, const char *prefix, Py_ssize_t prefix_length,
                                 const char *rest, Py_ssize_t rest_length) except -1
@@ -65,7 +67,6 @@ cdef class Outboxes:
     cdef int mark_dirty(self, Link link) except -1
     cdef int flush_all(self) except -1
     cdef int flush_link(self, Link link) except -1
-    cdef bint owe_much(self) noexcept
     cdef int _note_progress(self, Link link, Py_ssize_t written) except -1
     cdef int _drained(self, Link link, Py_ssize_t before) except -1
     cdef int _keep_spans(self, Link link, Py_ssize_t skipped) except -1
@@ -89,3 +90,8 @@ cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, 
     receiver.span_length = length
     outboxes.owed += length
     return 0
+
+
+cdef inline bint owes_much(Outboxes outboxes) noexcept:
+    """Whether so much is queued in this tick that it should be written now."""
+    return outboxes.owed > OWED_LIMIT or outboxes.owed_apart > APART_SHARE * outboxes.dirty_count

@@ -39,7 +39,6 @@ from headrace.engine.core.transport cimport UNSENT_INSIDE
 
 cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, others help to write them
 cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on
-cdef long long APART_SHARE = 24 * 1024       # the same for frames that could not be shared, for each receiver
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -280,10 +279,6 @@ cdef class Outboxes:
                 PyMem_Free(link.pieces)
             link.pieces = NULL
         return 0
-
-    cdef bint owe_much(self) noexcept:
-        """Whether so much is queued in this tick that it should be written now."""
-        return self.owed > OWED_LIMIT or self.owed_apart > APART_SHARE * self.dirty_count
 
     cdef int mark_dirty(self, Link link) except -1:
         cdef void *grown

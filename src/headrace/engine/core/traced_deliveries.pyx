@@ -52,7 +52,7 @@ cdef class TracedDeliveries:
                         and self._send_to(publisher, subscription, subject, message, trace):
                     delivered = True
                     break
-        if deliveries.expired:
+        if deliveries.expired is not None:
             deliveries._end_expired()
         return delivered
 
