@@ -23,6 +23,7 @@ from headrace.spark.table.layout import CHECKPOINT, PARTITIONS
 from headrace.spark.table.opening import table_of
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
+from headrace.spark.table.small_batches import small_batches
 from headrace.spark.table.typed_rows import TypedRows
 from headrace.spark.table.writer import TableWriter
 
@@ -112,7 +113,13 @@ def start_landing(
         )
     )
     table_writer = TableWriter(
-        table, progress, typed=typed, compact_after=landing.compact_after, tally=tally, report=report
+        table,
+        progress,
+        typed=typed,
+        small=small_batches(spark, typed, _source_options(landing, start), table, about.partition_by),
+        compact_after=landing.compact_after,
+        tally=tally,
+        report=report,
     )
     writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table_writer.write_batch)
     writer = writer.option("checkpointLocation", files.at(CHECKPOINT))
@@ -207,13 +214,16 @@ def _check_continued(landing: Landing, position: StreamPosition) -> None:
 
 
 def _rows(spark: SparkSession, landing: Landing, start: str) -> DataFrame:
-    reader = spark.readStream.format("nats").options(**landing.options)
-    rows = (
-        reader.options(**early_option(landing.decoding))
-        .option("stream", landing.stream)
-        .option("startingOffsets", start)
-        .option("maxOffsetsPerTrigger", landing.rows_per_batch)
-        .option("failOnDataLoss", landing.fail_on_data_loss)
-        .load()
-    )
+    rows = spark.readStream.format("nats").options(**_source_options(landing, start)).load()
     return rows.withColumn("data", rows["data"].cast("string")) if landing.text else rows
+
+
+def _source_options(landing: Landing, start: str) -> dict[str, str]:
+    return {
+        **landing.options,
+        **early_option(landing.decoding),
+        "stream": landing.stream,
+        "startingOffsets": start,
+        "maxOffsetsPerTrigger": str(landing.rows_per_batch),
+        "failOnDataLoss": str(landing.fail_on_data_loss).lower(),
+    }

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from headrace.spark.pipeline.specification import Pipeline, SinkSpec, SourceSpec
 from headrace.spark.progress import Tally
+from headrace.spark.reading.early import early_option
 from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
 from headrace.spark.table.layout import PARTITIONS
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
+from headrace.spark.table.small_batches import small_batches
 from headrace.spark.table.typed_rows import TypedRows
 from headrace.spark.table.writer import TableWriter
 
@@ -66,12 +68,19 @@ class TableSink:
             table,
             progress,
             typed=typed,
+            small=small_batches(self._spark, typed, self._source_options(), table, about.partition_by),
             key=() if typed else sink.key,
             may_have_state=self._source is None,
             compact_after=sink.compact_after,
             tally=tally,
             report=report,
         )
+
+    def _source_options(self) -> dict[str, str]:
+        """As the query reads it; see `Queries.rows_of`."""
+        if self._source is None:
+            return {}
+        return {**self._options, **early_option(self._sink.decoding), **self._source.options}
 
     def _description(self) -> Description:
         sink, sources = self._sink, self._pipeline.sources

@@ -23,6 +23,7 @@ from headrace.spark.table.interface import Commit, TableFormat
 from headrace.spark.table.keyed_rows import latest_of_each
 from headrace.spark.table.query_progress import QueryProgress
 from headrace.spark.table.schemas import conform
+from headrace.spark.table.small_batches import SmallBatches
 from headrace.spark.table.typed_rows import TypedRows, commit_batch
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ EXPIRE_EVERY_SECONDS = 3600.0
 class TableWriter:
     """Writes the batches of one query into a table. `compact_after` 0 means never to compact.
 
-    With `typed` the rows are messages that it has decoded; other rows may have a `key`. `may_have_state` says
-    whether the query may keep state (windows, counts). What was committed is added to `tally`, and reported
-    to `report`.
+    With `typed` the rows are messages that it has decoded, and `small` may land them without Spark; other
+    rows may have a `key`. `may_have_state` says whether the query may keep state (windows, counts). What was
+    committed is added to `tally`, and reported to `report`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class TableWriter:
         progress: QueryProgress,
         *,
         typed: TypedRows | None = None,
+        small: SmallBatches | None = None,
         key: Sequence[str] = (),
         may_have_state: bool = False,
         compact_after: int = 0,
@@ -60,6 +62,7 @@ class TableWriter:
         self.table = table
         self._progress = progress
         self._typed = typed
+        self._small = small
         self._key = key
         self._may_have_state = may_have_state
         self._compact_after = compact_after
@@ -75,9 +78,7 @@ class TableWriter:
             if last is None or last < batch:
                 span = self._progress.span(batch)
                 commit = Commit(self._progress.query, batch, span.ends, starts=span.starts)
-                commit = (
-                    self._typed.land(self.table, rows, commit) if self._typed else self._add(rows, commit)
-                )
+                commit = self._land(rows, commit)
                 self._tally.add(
                     commit.rows,
                     commit.dead_letters,
@@ -91,6 +92,12 @@ class TableWriter:
             elif self._may_have_state:
                 # Spark writes the state of a batch while its rows are computed; the next one begins with it.
                 rows.write.format("noop").mode("overwrite").save()
+
+    def _land(self, rows: DataFrame, commit: Commit) -> Commit:
+        if self._typed is None:
+            return self._add(rows, commit)
+        landed = self._small and self._small.land(rows.sparkSession, self.table, commit, self._progress)
+        return landed or self._typed.land(self.table, rows, commit)
 
     def _add(self, rows: DataFrame, commit: Commit) -> Commit:
         """Rows as they are."""

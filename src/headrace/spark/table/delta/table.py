@@ -34,6 +34,7 @@ from headrace.spark.table.interface import (
     Compacted,
     DataFile,
     Expired,
+    Rows,
     StreamPosition,
     TableBusy,
     TableError,
@@ -151,7 +152,7 @@ class DeltaFormat:
 
     # -- commits
 
-    def write(self, rows: DataFrame, batch: int) -> list[DataFile]:
+    def write(self, rows: Rows, batch: int) -> list[DataFile]:
         partition_by = self.load().metadata().partition_columns
         return write_files(rows, self._files, new_batch_directory(batch), partition_by)
 
