@@ -20,7 +20,7 @@ from headrace.spark.table.description import Description, read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import DEFAULT_FORMAT, Settings, StreamPosition
 from headrace.spark.table.layout import CHECKPOINT, PARTITIONS
-from headrace.spark.table.opening import table_of
+from headrace.spark.table.opening import opened_beside, table_of
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
 from headrace.spark.table.small_batches import small_batches
@@ -118,6 +118,7 @@ def start_landing(
         typed=typed,
         small=small_batches(spark, typed, _source_options(landing, start), table, about.partition_by),
         compact_after=landing.compact_after,
+        beside=None if once else opened_beside(spark, table, about, landing.settings),
         tally=tally,
         report=report,
     )

@@ -12,6 +12,7 @@ from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
 from headrace.spark.table.layout import PARTITIONS
+from headrace.spark.table.opening import opened_beside
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
 from headrace.spark.table.small_batches import small_batches
@@ -39,7 +40,13 @@ class TableSink:
         """A table of a source holds messages; any other view is the result of a query."""
 
     def query(
-        self, rows: DataFrame, checkpoint: str, tally: Tally, reporter: LandingReporter | None = None
+        self,
+        rows: DataFrame,
+        checkpoint: str,
+        tally: Tally,
+        reporter: LandingReporter | None = None,
+        *,
+        once: bool = False,
     ) -> tuple[DataFrame, TableWriter]:
         """What the query reads, and what writes its batches."""
         sink = self._sink
@@ -72,6 +79,7 @@ class TableSink:
             key=() if typed else sink.key,
             may_have_state=self._source is None,
             compact_after=sink.compact_after,
+            beside=None if once else opened_beside(self._spark, table, about, self._settings),
             tally=tally,
             report=report,
         )
