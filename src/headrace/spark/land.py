@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from headrace.spark.landing_report import LandingReporter
+    from headrace.spark.landing_report import LandingReport, LandingReporter
     from headrace.spark.payload.decoding import Decoding
 
 __all__ = ["SETTINGS", "Landing", "start_landing"]
@@ -100,18 +100,6 @@ def start_landing(
         rows = rows.selectExpr("*", *(f"{how} AS {name}" for name, how in computed.items()))
         schema = rows.schema
     table = prepare(spark, landing.directory, about, schema, landing.settings)
-    report = (
-        None
-        if reporter is None
-        else reporter.landing(
-            landing.stream,
-            table=landing.directory,
-            format=landing.settings.format,
-            streams=(landing.stream,),
-            tally=tally,
-            progress=progress,
-        )
-    )
     table_writer = TableWriter(
         table,
         progress,
@@ -120,7 +108,7 @@ def start_landing(
         compact_after=landing.compact_after,
         beside=None if once else opened_beside(spark, table, about, landing.settings),
         tally=tally,
-        report=report,
+        report=_report(landing, reporter, tally, progress),
     )
     writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table_writer.write_batch)
     writer = writer.option("checkpointLocation", files.at(CHECKPOINT))
@@ -129,6 +117,21 @@ def start_landing(
     if reporter:
         reporter.runs(landing.stream, query)
     return query
+
+
+def _report(
+    landing: Landing, reporter: LandingReporter | None, tally: Tally, progress: QueryProgress
+) -> LandingReport | None:
+    if reporter is None:
+        return None
+    return reporter.landing(
+        landing.stream,
+        table=landing.directory,
+        format=landing.settings.format,
+        streams=(landing.stream,),
+        tally=tally,
+        progress=progress,
+    )
 
 
 def _description(landing: Landing, partition_by: tuple[str, ...]) -> Description:
