@@ -18,6 +18,7 @@ from headrace.client import Client, StreamNotFound
 
 ORDERS, ALERTS = "ORDERS", "ALERTS"
 DEAD_LETTERS = "_headrace/dead-letters"
+JUST_COME = 8
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ class Batch:
 
 
 class TableWatch:
-    """The commits of a table, each of which is read once."""
+    """The commits of a table."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._table: DeltaTable | None = None
         self._version = -1
-        self.batches: list[Batch] = []
+        self._found: dict[tuple[str, int], Batch] = {}
 
     def look(self) -> None:
         if self._table is None:
@@ -66,13 +67,19 @@ class TableWatch:
         self._table.update_incremental()
         version = self._table.version()
         if version > self._version:
-            new = self._table.history(version - self._version)
-            self.batches += [batch for entry in reversed(new) if (batch := _batch(entry))]
+            # It counts from the newest entry of the log, which may have come since: so some more are read.
+            for entry in self._table.history(version - self._version + JUST_COME):
+                if found := _batch(entry):
+                    self._found.setdefault(*found)
             self._version = version
 
     @property
+    def batches(self) -> list[Batch]:
+        return sorted(self._found.values(), key=lambda batch: batch.at)
+
+    @property
     def rows(self) -> int:
-        return sum(batch.rows for batch in self.batches)
+        return sum(batch.rows for batch in self._found.values())
 
 
 class Watch:
@@ -108,11 +115,12 @@ class Watch:
             return 0
 
 
-def _batch(entry: Mapping[str, Any]) -> Batch | None:
-    """What the log says of a commit; None if it was no batch, such as a compaction."""
+def _batch(entry: Mapping[str, Any]) -> tuple[tuple[str, int], Batch] | None:
+    """What the log says of a commit: query and number, and the batch; None if it was a compaction."""
     if "headrace" not in entry:
         return None
     told = entry["headrace"]
     told = json.loads(told) if isinstance(told, str) else told
     position = told["positions"].get(ORDERS, {})
-    return Batch(told["rows"], position.get("next", 0), entry["timestamp"] / 1000)
+    batch = Batch(told["rows"], position.get("next", 0), entry["timestamp"] / 1000)
+    return (told["query"], told["batch"]), batch

@@ -20,9 +20,10 @@ from headrace.spark.table.description import Description, read_description
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import DEFAULT_FORMAT, Settings, StreamPosition
 from headrace.spark.table.layout import CHECKPOINT, PARTITIONS
-from headrace.spark.table.opening import table_of
+from headrace.spark.table.opening import opened_beside, table_of
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
+from headrace.spark.table.small_batches import small_batches
 from headrace.spark.table.typed_rows import TypedRows
 from headrace.spark.table.writer import TableWriter
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from headrace.spark.landing_report import LandingReporter
+    from headrace.spark.landing_report import LandingReport, LandingReporter
     from headrace.spark.payload.decoding import Decoding
 
 __all__ = ["SETTINGS", "Landing", "start_landing"]
@@ -99,20 +100,15 @@ def start_landing(
         rows = rows.selectExpr("*", *(f"{how} AS {name}" for name, how in computed.items()))
         schema = rows.schema
     table = prepare(spark, landing.directory, about, schema, landing.settings)
-    report = (
-        None
-        if reporter is None
-        else reporter.landing(
-            landing.stream,
-            table=landing.directory,
-            format=landing.settings.format,
-            streams=(landing.stream,),
-            tally=tally,
-            progress=progress,
-        )
-    )
     table_writer = TableWriter(
-        table, progress, typed=typed, compact_after=landing.compact_after, tally=tally, report=report
+        table,
+        progress,
+        typed=typed,
+        small=small_batches(spark, typed, _source_options(landing, start), table, about.partition_by),
+        compact_after=landing.compact_after,
+        beside=None if once else opened_beside(spark, table, about, landing.settings),
+        tally=tally,
+        report=_report(landing, reporter, tally, progress),
     )
     writer = rows.writeStream.queryName(f"land {landing.stream}").foreachBatch(table_writer.write_batch)
     writer = writer.option("checkpointLocation", files.at(CHECKPOINT))
@@ -121,6 +117,21 @@ def start_landing(
     if reporter:
         reporter.runs(landing.stream, query)
     return query
+
+
+def _report(
+    landing: Landing, reporter: LandingReporter | None, tally: Tally, progress: QueryProgress
+) -> LandingReport | None:
+    if reporter is None:
+        return None
+    return reporter.landing(
+        landing.stream,
+        table=landing.directory,
+        format=landing.settings.format,
+        streams=(landing.stream,),
+        tally=tally,
+        progress=progress,
+    )
 
 
 def _description(landing: Landing, partition_by: tuple[str, ...]) -> Description:
@@ -207,13 +218,16 @@ def _check_continued(landing: Landing, position: StreamPosition) -> None:
 
 
 def _rows(spark: SparkSession, landing: Landing, start: str) -> DataFrame:
-    reader = spark.readStream.format("nats").options(**landing.options)
-    rows = (
-        reader.options(**early_option(landing.decoding))
-        .option("stream", landing.stream)
-        .option("startingOffsets", start)
-        .option("maxOffsetsPerTrigger", landing.rows_per_batch)
-        .option("failOnDataLoss", landing.fail_on_data_loss)
-        .load()
-    )
+    rows = spark.readStream.format("nats").options(**_source_options(landing, start)).load()
     return rows.withColumn("data", rows["data"].cast("string")) if landing.text else rows
+
+
+def _source_options(landing: Landing, start: str) -> dict[str, str]:
+    return {
+        **landing.options,
+        **early_option(landing.decoding),
+        "stream": landing.stream,
+        "startingOffsets": start,
+        "maxOffsetsPerTrigger": str(landing.rows_per_batch),
+        "failOnDataLoss": str(landing.fail_on_data_loss).lower(),
+    }

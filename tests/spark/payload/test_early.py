@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -10,6 +11,7 @@ import pytest
 from headrace.spark.payload.ddl import parse_ddl
 from headrace.spark.payload.decode import dead_letters, decode, good_rows
 from headrace.spark.payload.decoding import DECODED, Decoding
+from headrace.spark.payload.json_rules import json_problem
 from headrace.spark.reading.early import EarlyColumns, early_column
 from tests.spark.payload import flat_payloads
 from tests.spark.payload.flat_payloads import SCHEMA
@@ -55,6 +57,11 @@ def test_rows_and_dead_letters_are_those_of_spark_alone(spark: SparkSession, mak
         makers = (flat_payloads.numbers, flat_payloads.moments, flat_payloads.objects)
         payloads = [payload for maker in makers for payload in maker(99, 2500)]
     count, with_early, without = both_ways(spark, payloads)
+    # A batch that the driver lands has as dead letters what the rules in Python refuse, unasked.
+    schema = parse_ddl(SCHEMA)
+    refused = {seq for seq, payload in enumerate(payloads, 1) if json_problem(payload, schema)}
+    letters = [re.search(r"'seq': (\d+)", row) for row in without if "'reason': " in row]
+    assert refused <= {int(found[1]) for found in letters if found}
     different = set(with_early) ^ set(without)
     assert not different, "\n".join(sorted(different)[:20])
     assert len(with_early) == len(payloads)

@@ -36,6 +36,13 @@ def explained_here(bad: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
     return bad.sparkSession.createDataFrame(letters, DEAD_LETTER_COLUMNS).coalesce(1)
 
 
+def explained_rows(bad: pyarrow.Table, decoding: Decoding, batch: int) -> pyarrow.Table:
+    """The same of rows that are here already: the columns of `misfits`."""
+    import pyarrow
+
+    return pyarrow.Table.from_batches(list(_explainer(decoding, batch)(iter(bad.to_batches()))))
+
+
 def reason_of(problem: str, data: bytes | None, subject: str, decoding: Decoding) -> str:
     """One line."""
     from headrace.spark.payload.decode import EXPLAIN, OTHER_SUBJECT

@@ -85,7 +85,8 @@ class Queries:
         checkpoint = f"{self._pipeline.checkpoint}/{sink.name}"
         if sink.table:
             table = TableSink(self._spark, self._pipeline, sink, self._options)
-            rows, batches = table.query(rows, checkpoint, self.tallies[sink.name], self._reporter)
+            once = self._once or sink.trigger == ONCE
+            rows, batches = table.query(rows, checkpoint, self.tallies[sink.name], self._reporter, once=once)
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode)
         writer = writer.option("checkpointLocation", checkpoint)
         if batches:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from headrace.spark.pipeline.specification import Pipeline, SinkSpec, SourceSpec
 from headrace.spark.progress import Tally
+from headrace.spark.reading.early import early_option
 from headrace.spark.table.dead_letters import bad_rows, deletions_of
 from headrace.spark.table.description import Description
 from headrace.spark.table.files import Files
 from headrace.spark.table.layout import PARTITIONS
+from headrace.spark.table.opening import opened_beside
 from headrace.spark.table.preparing import prepare
 from headrace.spark.table.query_progress import QueryProgress
+from headrace.spark.table.small_batches import small_batches
 from headrace.spark.table.typed_rows import TypedRows
 from headrace.spark.table.writer import TableWriter
 
@@ -37,7 +40,13 @@ class TableSink:
         """A table of a source holds messages; any other view is the result of a query."""
 
     def query(
-        self, rows: DataFrame, checkpoint: str, tally: Tally, reporter: LandingReporter | None = None
+        self,
+        rows: DataFrame,
+        checkpoint: str,
+        tally: Tally,
+        reporter: LandingReporter | None = None,
+        *,
+        once: bool = False,
     ) -> tuple[DataFrame, TableWriter]:
         """What the query reads, and what writes its batches."""
         sink = self._sink
@@ -66,12 +75,20 @@ class TableSink:
             table,
             progress,
             typed=typed,
+            small=small_batches(self._spark, typed, self._source_options(), table, about.partition_by),
             key=() if typed else sink.key,
             may_have_state=self._source is None,
             compact_after=sink.compact_after,
+            beside=None if once else opened_beside(self._spark, table, about, self._settings),
             tally=tally,
             report=report,
         )
+
+    def _source_options(self) -> dict[str, str]:
+        """As the query reads it; see `Queries.rows_of`."""
+        if self._source is None:
+            return {}
+        return {**self._options, **early_option(self._sink.decoding), **self._source.options}
 
     def _description(self) -> Description:
         sink, sources = self._sink, self._pipeline.sources

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.spark.table.interface import Commit, TableError, TableFormat
+from headrace.spark.table.interface import Commit, Rows, TableError, TableFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,13 +27,13 @@ class BadRows(Protocol):
 
 
 class ToTable:
-    """`open_table` makes the table when there is a first dead letter."""
+    """`open_table` makes the table when there is a first dead letter. It takes rows of this process, too."""
 
     def __init__(self, open_table: Callable[[], TableFormat]) -> None:
         self._open_table = open_table
         self._table: TableFormat | None = None
 
-    def take(self, letters: DataFrame, commit: Commit) -> None:
+    def take(self, letters: Rows, commit: Commit) -> None:
         table = self._table = self._table or self._open_table()
         last = table.last_batch(commit.query)
         if last is None or last < commit.batch:

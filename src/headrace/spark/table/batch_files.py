@@ -1,4 +1,4 @@
-"""Spark writes the rows of a batch as Parquet files, once, in parallel, under a name that nothing else uses.
+"""The rows of a batch as Parquet files, under a name that nothing else uses. Spark writes them, in parallel.
 
     data/batch-000000042-5f0c1d2e/date=2026-11-16/part-00000-….parquet
 
@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from headrace.spark.table.arrow_files import write_arrow
 from headrace.spark.table.files import Files
 from headrace.spark.table.footers import data_files
-from headrace.spark.table.interface import DataFile
+from headrace.spark.table.interface import ArrowRows, DataFile, Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 DATA = "data"
 _DIRECTORY = re.compile(r"data/batch-(\d{9,})-[0-9a-f]{8}")
@@ -43,10 +44,10 @@ def batch_of(directory: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def write_files(
-    rows: DataFrame, files: Files, directory: str, partition_by: Sequence[str] = ()
-) -> list[DataFile]:
+def write_files(rows: Rows, files: Files, directory: str, partition_by: Sequence[str] = ()) -> list[DataFile]:
     """Write the rows below a directory of the table. Files without rows are left out, and removed."""
+    if isinstance(rows, ArrowRows):
+        return write_arrow(rows, files, directory, partition_by)
     writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     if partition_by:
         writer = writer.partitionBy(*partition_by)

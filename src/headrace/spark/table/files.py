@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import SparkError, reason_of
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import SparkSession
+
+LOCAL = "file:///"
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,21 @@ class Files:
         finally:
             stream.close()
         self._replace(unfinished, path)
+
+    def create(self, path: str, contents: pyarrow.Buffer) -> None:
+        """A new file, in a directory that is made if it does not exist. Raises OSError and Py4JJavaError."""
+        target = self._path(self.at(path))
+        if str(self._system.getUri()) == LOCAL:  # Java would get the bytes as text
+            place = Path(str(target.toUri().getPath()))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("xb") as file:
+                file.write(contents)
+            return
+        stream = self._system.create(target, False)
+        try:
+            stream.write(bytearray(contents))
+        finally:
+            stream.close()
 
     def _replace(self, path: str, target: str) -> None:
         """Rename over what is there: on a local disk there is one or the other at any moment.

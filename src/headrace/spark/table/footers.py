@@ -34,7 +34,7 @@ def data_file(files: Files, file: File) -> DataFile:
         size=file.size,
         rows=footer.num_rows,
         partition=partition_of(file.directory),
-        columns=_columns(footer),
+        columns=figures_of(footer),
     )
 
 
@@ -48,7 +48,8 @@ def partition_of(directory: str) -> dict[str, str | None]:
     return found
 
 
-def _columns(footer: Any) -> Mapping[str, ColumnFigures]:
+def figures_of(footer: Any) -> Mapping[str, ColumnFigures]:
+    """By column."""
     found: dict[str, ColumnFigures] = {}
     for index in range(footer.num_columns):
         column = footer.schema.column(index)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from headrace.errors import HeadraceError
 
@@ -158,6 +158,18 @@ class Expired:
     files: int = 0
 
 
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows that are in this process, which writes them itself: `arrow_files`."""
+
+    table: pyarrow.Table
+    codec: str
+
+
+Rows = Union["DataFrame", ArrowRows]
+"""What a table can write."""
+
+
 class TableFormat(Protocol):
     """One table in one format."""
 
@@ -180,7 +192,7 @@ class TableFormat(Protocol):
     def latest(self) -> Commit | None:
         """The newest commit of a query that read streams; its positions are those of the table."""
 
-    def write(self, rows: DataFrame, batch: int) -> Sequence[DataFile]:
+    def write(self, rows: Rows, batch: int) -> Sequence[DataFile]:
         """Write files that no reader sees yet, under a name that nothing else uses."""
 
     def commit(self, commit: Commit, files: Sequence[DataFile]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import UsageError
@@ -79,6 +81,19 @@ def table_of(spark: SparkSession, directory: str, about: Description, settings: 
 
         return ParquetFormat(spark, directory, partition_by=about.partition_by)
     raise UsageError(f"unknown format {about.format}", hint=f"the formats are {', '.join(FORMATS)}")
+
+
+def opened_beside(
+    spark: SparkSession, table: TableFormat, about: Description, settings: Settings
+) -> Callable[[], TableFormat] | None:
+    """Opens a table once more, for another thread; None if only the query that writes it may change it.
+
+    Delta's commits of two writers find each other. Plain Parquet has no commits. Of a table with a key each
+    batch replaces files, so that a compaction at the same time would hardly ever find those that it has read.
+    """
+    if table.name != "delta" or about.key:
+        return None
+    return lambda: table_of(spark, table.directory, replace(about, format=table.name), settings)
 
 
 def require(module: str, extra: str) -> None:

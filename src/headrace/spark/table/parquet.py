@@ -30,6 +30,7 @@ from headrace.spark.table.interface import (
     Compacted,
     DataFile,
     Expired,
+    Rows,
     Version,
     VersionInfo,
 )
@@ -138,7 +139,7 @@ class ParquetFormat:
 
     # -- commits
 
-    def write(self, rows: DataFrame, batch: int) -> list[DataFile]:
+    def write(self, rows: Rows, batch: int) -> list[DataFile]:
         staged = f"{_staging(batch)}/{secrets.token_hex(4)}"
         return write_files(rows, self._files, staged, self._partition_by)
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.spark.failure import DataSourceError, SparkError
-from headrace.spark.reading.offsets import Offset, from_json
+from headrace.spark.reading.offsets import INITIAL, Offset, from_json
 from headrace.spark.table.files import Files
 from headrace.spark.table.interface import StreamPosition
 
@@ -71,13 +71,25 @@ class QueryProgress:
                 ends[stream] = min(end, ends.get(stream, end), key=lambda found: found.next)
         return BatchSpan(starts, ends)
 
-    def _offsets(self, batch: int) -> list[Offset]:
-        """Of those sources that are ours."""
+    def offsets(self, batch: int) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """The start and the end of a batch, as its source knows them; None if it has not just this one."""
+        starts = self._lines(batch - 1) if batch else [json.dumps(INITIAL)]
+        ends = self._lines(batch)
+        if len(starts) != 1 or len(ends) != 1:
+            return None
+        return json.loads(starts[0]), json.loads(ends[0])
+
+    def _lines(self, batch: int) -> list[str]:
+        """One for each source."""
         version, _, *lines = self._files.read(f"offsets/{batch}").splitlines()
         if version != "v1":
             raise SparkError(f"the checkpoint in {self._files.root} has the unknown version {version}")
+        return lines
+
+    def _offsets(self, batch: int) -> list[Offset]:
+        """Of those sources that are ours."""
         found = []
-        for line in lines:
+        for line in self._lines(batch):
             try:
                 found.append(from_json(json.loads(line)))
             except (ValueError, AttributeError, DataSourceError):

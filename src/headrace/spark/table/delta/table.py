@@ -34,6 +34,7 @@ from headrace.spark.table.interface import (
     Compacted,
     DataFile,
     Expired,
+    Rows,
     StreamPosition,
     TableBusy,
     TableError,
@@ -58,6 +59,8 @@ NEXT = "headrace.next."
 CREATED = "headrace.created."
 ATTEMPTS = 10
 FEW_ENTRIES = (8, 256)
+JUST_COME = 8
+"""Entries that may be newer than the version that is loaded: the library counts from the newest one."""
 # The log is read from its newest checkpoint on; writing one takes as long as several commits.
 COMMITS_PER_CHECKPOINT = 100
 CONFIGURATION: dict[str, str | None] = {
@@ -130,6 +133,7 @@ class DeltaFormat:
 
     def _newest_commit(self, table: DeltaTable, entries: int) -> Commit | None:
         """Of a query that read streams, among this many entries of the log, which is read from its end."""
+        entries += JUST_COME
         for limit in sorted({min(entries, few) for few in (*FEW_ENTRIES, entries)}):
             for info in _history(table, limit):
                 if info.commit is not None and info.commit.positions:
@@ -151,7 +155,7 @@ class DeltaFormat:
 
     # -- commits
 
-    def write(self, rows: DataFrame, batch: int) -> list[DataFile]:
+    def write(self, rows: Rows, batch: int) -> list[DataFile]:
         partition_by = self.load().metadata().partition_columns
         return write_files(rows, self._files, new_batch_directory(batch), partition_by)
 

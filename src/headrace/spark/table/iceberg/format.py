@@ -29,10 +29,12 @@ from headrace.spark.table.iceberg.commits import (
 from headrace.spark.table.iceberg.partitions import check_partitions, partition_spec, with_directories
 from headrace.spark.table.iceberg.schemas import iceberg_schema, spark_schema
 from headrace.spark.table.interface import (
+    ArrowRows,
     Commit,
     Compacted,
     DataFile,
     Expired,
+    Rows,
     Version,
     VersionInfo,
     check_version,
@@ -131,10 +133,12 @@ class IcebergFormat(CatalogTable):
 
     # -- commits
 
-    def write(self, rows: DataFrame, batch: int) -> list[DataFile]:
+    def write(self, rows: Rows, batch: int) -> list[DataFile]:
         return self.write_below(rows, new_batch_directory(batch))
 
-    def write_below(self, rows: DataFrame, directory: str) -> list[DataFile]:
+    def write_below(self, rows: Rows, directory: str) -> list[DataFile]:
+        if isinstance(rows, ArrowRows):
+            return write_files(rows, self._files, directory)  # of a table without partitions
         partition_by = [field.name for field in self.load().spec().fields]
         rows, directories = with_directories(rows, partition_by)
         return write_files(rows, self._files, directory, directories)
