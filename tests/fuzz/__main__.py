@@ -65,7 +65,8 @@ class Result(NamedTuple):
 
 def environment(*, plain: bool) -> dict[str, str]:
     """That of a fuzzer's process. Raises FileNotFoundError if the fuzz build is not there."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    variables = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
     if plain:
         return variables
     if not ENGINE.is_dir():
@@ -75,7 +76,7 @@ def environment(*, plain: bool) -> dict[str, str]:
     preloaded = [Path(atheris.path(), "asan_with_fuzzer.so"), library("counters")]
     return {
         **variables,
-        "PYTHONPATH": f"{ENGINE}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{ENGINE}{os.pathsep}{path}",
         "LD_PRELOAD": " ".join(map(str, preloaded)),
         "ASAN_OPTIONS": ":".join(ASAN_OPTIONS),
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
