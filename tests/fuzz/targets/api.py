@@ -164,7 +164,8 @@ class Room:
     @property
     def is_renewable(self) -> bool:
         streams = self.account.streams
-        return list(streams) == ["S"] and not streams["S"].directory and not self.account.transfers
+        is_alone = list(streams) == ["S"] and not streams["S"].directory
+        return is_alone and not self.jetstream.changing_streams.locked()  # as a backup may at its end
 
     def step(self, step: bytes) -> Session:
         place, names, body = step[0] % len(SUBJECTS), step[1], step[2:]
