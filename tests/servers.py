@@ -27,12 +27,13 @@ from typing import Literal
 
 from tests import forks
 from tests.patience import patient
+from tests.sanitizers import PATIENCE
 
 ServerKind = Literal["nats-server", "headrace"]
 Process = subprocess.Popen[bytes] | forks.ForkedProcess
 
 HOST = "127.0.0.1"
-START_SECONDS = 30.0
+START_SECONDS = 30.0 * PATIENCE
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.01
 FORKED = (

@@ -6,6 +6,7 @@ Durations are in config/durations.py, the times of the JetStream API in streams/
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 NANOSECONDS = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,9 +33,14 @@ def format_time(nanoseconds: int) -> str:
     """
     nanoseconds = min(max(nanoseconds, FIRST_TIME), LAST_TIME)
     seconds, fraction = divmod(nanoseconds, NANOSECONDS)
+    return format_seconds(seconds) + format_fraction(fraction) + "Z"
+
+
+@lru_cache(maxsize=256)
+def format_seconds(seconds: int) -> str:
+    """Most times that are written are of the second that is now: an answer of the API has several."""
     text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    # strftime does not pad years before 1000
-    return text.rjust(19, "0") + format_fraction(fraction) + "Z"
+    return text.rjust(19, "0")  # strftime does not pad years before 1000
 
 
 def format_fraction(nanoseconds: int) -> str:

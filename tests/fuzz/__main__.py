@@ -41,7 +41,6 @@ PURE_PYTHON = ("configuration", "requests")  # faster where nobody watches compi
 MOST_SECONDS = 20  # for one input, which takes less than a millisecond; the machine may be busy
 MOST_MEGABYTES = 512  # a hundred are usual: ten million inputs may not leak 40 bytes each
 RUNS = 10_000_000
-FEWER_RUNS = {"api": 1_000_000}  # each is a whole session with a server
 ASAN_OPTIONS = (
     "abort_on_error=1",
     "allocator_may_return_null=1",
@@ -65,7 +64,8 @@ class Result(NamedTuple):
 
 def environment(*, plain: bool) -> dict[str, str]:
     """That of a fuzzer's process. Raises FileNotFoundError if the fuzz build is not there."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    variables = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
     if plain:
         return variables
     if not ENGINE.is_dir():
@@ -75,7 +75,7 @@ def environment(*, plain: bool) -> dict[str, str]:
     preloaded = [Path(atheris.path(), "asan_with_fuzzer.so"), library("counters")]
     return {
         **variables,
-        "PYTHONPATH": f"{ENGINE}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{ENGINE}{os.pathsep}{path}",
         "LD_PRELOAD": " ".join(map(str, preloaded)),
         "ASAN_OPTIONS": ":".join(ASAN_OPTIONS),
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
@@ -177,7 +177,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="all of them if none is named")
     parser.add_argument("--input", help="run this file, and nothing else")
     parser.add_argument("--merge", action="store_true", help="take over what was found into the corpus")
-    parser.add_argument("--runs", type=int, help=f"inputs for each; {RUNS:,} of most, {FEWER_RUNS}")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"inputs for each; {RUNS:,} if not given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--together", type=int, default=os.cpu_count(), help="how many run at once")
     parser.add_argument("--plain", action="store_true", help="with the installed engine")
@@ -188,8 +188,7 @@ def main() -> int:
         return max(merge(name) for name in options.names or NAMES)
 
     def run_one(name: str) -> Result:
-        runs = options.runs or FEWER_RUNS.get(name, RUNS)
-        return run(name, runs, options.seed, plain=options.plain, keep=True)
+        return run(name, options.runs, options.seed, plain=options.plain, keep=True)
 
     failed = 0
     with ThreadPoolExecutor(options.together) as pool:

@@ -14,7 +14,7 @@ from tests.fuzz import __main__ as fuzz
 pytest.importorskip("atheris", reason="has no wheel for this machine or this Python")
 
 INPUTS = 10_000
-SLOW_INPUTS = {"api": 500, "segments": 3_000}
+SLOW_INPUTS = {"api": 3_000, "segments": 3_000}
 SECONDS = 300  # of a machine that is busy with other things
 
 

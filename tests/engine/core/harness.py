@@ -22,12 +22,13 @@ from headrace.engine.core.trie import InvalidSubject
 from headrace.engine.transports.tls import TlsBuffers
 from tests.engine.core.tls_end import TlsEnd, secured
 from tests.frames import Frame, read_frames
+from tests.sanitizers import PATIENCE
 
 if TYPE_CHECKING:
     from headrace.engine.core.link import Trace
 
 MIB = 1024 * 1024
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0 * PATIENCE
 LASTING = frozenset({"subject", "publish_subject", "publish", "reply"})
 """The violations after which a link stays open."""
 
