@@ -76,8 +76,10 @@ def test_a_stall_of_the_server_is_counted_for_every_message_that_was_due() -> No
     buckets = waits.buckets(0)
     assert sum(count for _, count in buckets) == 100
     assert buckets[0][0] >= 40 * MILLISECOND
-    # In one piece they came at one moment: the first has waited 9.9 ms longer than the last.
-    assert waits.highest(0) - buckets[0][0] == pytest.approx(9.9 * MILLISECOND, abs=0.5 * MILLISECOND)
+    # In one piece they came at one moment: the first has waited 9.9 ms longer than the last. The histogram
+    # knows that one's wait to 1 %, and on a busy machine it may be long.
+    error = max(0.5 * MILLISECOND, 0.01 * buckets[0][0])
+    assert waits.highest(0) - buckets[0][0] == pytest.approx(9.9 * MILLISECOND, abs=error)
 
 
 def test_queue_members_are_complete_when_their_sum_is() -> None:
