@@ -136,6 +136,8 @@ class Room:
         yield API + b"STREAM.CREATE.S", msgspec.json.encode(STREAM), b""
         yield from (HELLO for _ in range(3))
         yield API + b"CONSUMER.CREATE.S.c", msgspec.json.encode(CONSUMER), b""
+        assert list(self.account.streams) == ["S"], self.logger.errors
+        assert list(self.account.streams["S"].consumers) == ["c"], self.logger.errors
         stream = self.account.streams["S"]
         self.configs = pickle.dumps((stream.config, stream.consumers["c"].config))
 
