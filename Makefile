@@ -36,7 +36,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 20
 
 $(READY): pyproject.toml setup.py constraints.txt $(ENGINE)
-	@echo "Setting up $(VENV) and building the engine (about a minute the first time) ..."
+	@echo "Setting up $(VENV) and building the engine (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q -e '.[dev]'
 	@touch $@
@@ -83,6 +83,7 @@ coverage: $(DEBUG)/.ready  ## branch coverage of Python and line coverage of Cyt
 	PYTHONPATH=$(CURDIR)/$(DEBUG) $(COVERAGE) run -m pytest -q $(TOGETHER) -m "not long" --timeout=300 \
 		--deselect tests/adversity/test_stalls.py --deselect tests/engine/core/test_hub_out_of_memory.py
 	@$(COVERAGE) combine -q
+	@rm -f $(MEASURED)/data.*  # of processes that were killed while they wrote
 	@$(COVERAGE) report --show-missing --skip-covered > $(MEASURED)/python.txt
 	@$(BIN)/python -m tests.compiled_coverage --missing > $(MEASURED)/cython.txt
 	@$(BIN)/python -m tests.compiled_coverage --floor $(CYTHON_FLOOR)

@@ -96,6 +96,10 @@ extensions = [
 class BuildEngine(build_ext):
     """Has Cython translate the sources when they are compiled; a source distribution needs no C."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = CORES  # as an option of setup() it would not reach an editable install
+
     def run(self):
         translated = cythonize(
             self.extensions,
@@ -111,5 +115,5 @@ class BuildEngine(build_ext):
 setup(
     ext_modules=extensions,
     cmdclass={"build_ext": BuildEngine},
-    options={"build": {"build_base": build.directory}, "build_ext": {"parallel": CORES}},
+    options={"build": {"build_base": build.directory}},
 )
