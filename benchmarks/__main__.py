@@ -25,6 +25,7 @@ TARGETS = {
     "10-10": 5,
     "10-10-permissions": 4.5,  # at most a tenth less
     "10-100": 1.8,
+    "10-100-alike": 2,
     "10-1000": 2,
     "1-10-on-one": 4,
     "queues": 4,

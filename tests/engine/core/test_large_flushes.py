@@ -59,6 +59,19 @@ def test_helpers_are_started_by_the_first_large_flush_and_end_with_the_hub() -> 
     assert helpers() == before
 
 
+def test_helpers_are_not_started_for_long_spans() -> None:
+    """Equal sids: every receiver gets the same bytes, in one copy by the kernel."""
+    gc.collect()
+    before = helpers()
+    with bench() as made:
+        receivers = subscribers(made, [1] * 10)
+        payloads = [bytes([65 + number]) * 300_000 for number in range(5)]
+        got = publish_in_turns(made.connect(), receivers, payloads)
+        assert helpers() == before
+    for received in got:
+        assert received == b"".join(frame(b"a", 1, payload) for payload in payloads)
+
+
 @settings(max_examples=40)
 @given(
     sids=st.lists(st.sampled_from([1, 2, 33, 444]), min_size=4, max_size=12),

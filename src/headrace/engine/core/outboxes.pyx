@@ -2,22 +2,22 @@
 
 The arena. A frame is written once into the arena, however many receivers get it in the same form (see Group in
 routes.pxd), and a receiver notes only which span of the arena is for it. Consecutive frames make one longer span.
-Receivers with sids of their own share what follows the head of the frame, its body. Such a receiver notes a piece: its
-head, which is in the arena once in a tick, and the body. If the next body is for it, too, then the piece gets one body
-longer, and that is all that a message costs until it is written. An outbox is therefore
+Receivers with different sids share what follows the head of the frame, its body. Such a receiver notes a piece: its
+head, which is in the arena once per tick, and the body. If the next body is for it, too, then the piece just becomes
+one body longer, and that is all a message costs until it is written. An outbox is therefore
 
-    backlog  | bytes the socket has not accepted so far, owned by the link
+    backlog  | bytes the socket has not accepted yet, owned by the link
     span     | a range of the arena, of this tick
     pieces   | heads, each with bodies that follow it; or ranges of the arena: frames with an empty body
 
-and what is not in the arena (an answer such as PONG, the rest of a full socket at the end of the tick) first settles
-span and pieces into the backlog. How pieces are written is in pieces.pyx. Transports that cannot gather parts (TLS,
-WebSocket) have only a span.
+Anything that is not in the arena (an answer such as PONG, the rest of a full socket at the end of the tick) first
+settles span and pieces into the backlog. How pieces are written is in pieces.pyx. Transports that cannot gather parts
+(TLS, WebSocket) have only a span.
 
 After a flush nothing refers to the arena, so it is simply started again, and a backlog that was written out is given
-up. That is why an idle connection holds no buffer at all. The buffers that busy links give up serve the next ones: a
-fan-out to 100 receivers that cannot share frames spent 40 % of its time in page faults of fresh memory. Those that
-nobody needed for a while are freed.
+up. That is why an idle connection holds no buffer at all. The buffers that busy links give up are reused by the next
+ones: a fan-out to 100 receivers that cannot share frames spent 40 % of its time in page faults of fresh memory. Buffers
+that have not been needed for a while are freed.
 
 What happens when receivers do not keep up is in slow_consumers.pyx and publishers.pyx.
 """
@@ -37,8 +37,9 @@ from headrace.engine.core.slow_consumers cimport SlowConsumers
 from headrace.engine.core.tick cimport EventQueue, Tick
 from headrace.engine.core.transport cimport UNSENT_INSIDE
 
-cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, others help to write them
-cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on
+cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, other threads help to write them
+cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on,
+cdef Py_ssize_t LONG_SPAN = 128 * 1024       # unless each of them has one range of the arena this long
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -62,7 +63,7 @@ cdef class Backlogs:
         PyMem_Free(self.pool)
 
     cdef int grow(self, Link link, Py_ssize_t length) except -1:
-        """Make room for `length` more bytes where there is too little."""
+        """Make room for `length` more bytes."""
         cdef Py_ssize_t used = backlog_length(link)
         cdef Py_ssize_t capacity
         cdef void *grown
@@ -96,7 +97,7 @@ cdef class Backlogs:
             buffer = <char *> PyMem_Malloc(POOLED_BACKLOG)
             if buffer == NULL:
                 raise MemoryError
-        if used:                   # otherwise it may have no backlog so far, and memcpy() accepts no NULL
+        if used:                   # otherwise it may have no backlog yet, and memcpy() does not accept NULL
             memcpy(buffer, link.backlog + link.backlog_head, used)
         PyMem_Free(link.backlog)
         link.backlog = buffer
@@ -106,7 +107,7 @@ cdef class Backlogs:
         return 0
 
     cdef int free(self, Link link) except -1:
-        """The backlog is empty, or of no use any more: a link keeps no buffer."""
+        """The backlog is empty, or no longer needed: an idle link keeps no buffer."""
         if link.backlog_capacity == POOLED_BACKLOG and self.pool_count < POOL_SIZE:
             self.pool[self.pool_count] = link.backlog
             self.pool_count += 1
@@ -184,7 +185,7 @@ cdef class Outboxes:
         return self.end_frame(receiver, at + first_length + second_length)
 
     cdef char *begin_frame(self, Link receiver, Py_ssize_t longest) except NULL:
-        """Where the next bytes that only this link gets are to be written: at most `longest`, then call `end_frame`."""
+        """Where to write the next bytes that only this link gets: at most `longest`; then call `end_frame`."""
         if has_spans(receiver):
             self.settle_span(receiver)
         if receiver.backlog_tail + longest > receiver.backlog_capacity:
@@ -251,7 +252,7 @@ cdef class Outboxes:
             else:
                 self.flush_link(link)
         if not link.flags & DIRTY:
-            self.mark_dirty(link)        # first: a piece that is not flushed in this tick refers to what is gone
+            self.mark_dirty(link)        # first: a piece that is not flushed in this tick would refer to lost data
         if link.pieces == NULL:
             if self.spare_count:
                 self.spare_count -= 1
@@ -304,20 +305,20 @@ cdef class Outboxes:
         while self.dirty_flushed < self.dirty_count:
             place = self.dirty_flushed
             link = <Link> self.dirty[place]
-            self.dirty_flushed += 1          # whatever happens now, nobody meets this pointer again
+            self.dirty_flushed += 1          # whatever happens now, this pointer is not used again
             link.flags &= ~(<uint32_t> DIRTY)
             try:
                 if place < self.outgoing_count and self.outgoing[place].written != NOT_TRIED:
                     errno = self.outgoing[place].error
                     self._settle(link, self.outgoing[place].written)
                 elif link.flags & WANTS_WRITE:
-                    # Its socket was full a moment ago, and epoll will report when it is not.
+                    # Its socket was full a moment ago, and epoll will report when it no longer is.
                     if has_spans(link):
                         self.settle_span(link)
                 else:
                     self.flush_link(link)
             except MemoryError as error:
-                self._forget_spans(link)     # it will not get what was in it: nothing may follow
+                self._forget_spans(link)     # it will not get what was in its outbox: nothing may follow
                 self.tick.report_bug(link, error)
         self.dirty_count = self.dirty_flushed = self.outgoing_count = 0
         self.arena_used = 0
@@ -327,8 +328,11 @@ cdef class Outboxes:
         return 0
 
     cdef bint _write_together(self) except -1:
-        """Have the flush threads write the outboxes of all plain sockets. Whether there was memory for it."""
-        cdef Py_ssize_t k
+        """Let the flush threads write the outboxes of all plain sockets, if it pays and there is memory.
+
+        Returns whether they did.
+        """
+        cdef Py_ssize_t k, spans = 0
         cdef Link link
         cdef void *grown
         if self.outgoing_capacity < self.dirty_count:
@@ -340,8 +344,11 @@ cdef class Outboxes:
         for k in range(self.dirty_count):
             link = <Link> self.dirty[k]
             describe(link, &self.outgoing[k])
+            spans += link.span_length
             if not link.flags & GATHERS or link.flags & WANTS_WRITE or not has_spans(link) and not backlog_length(link):
                 self.outgoing[k].fd = -1
+        if spans >= LONG_SPAN * self.dirty_count:
+            return False
         self.outgoing_count = self.dirty_count
         self.flush_threads.write(&self.gathering, self.outgoing, <uint32_t> self.dirty_count)
         return True
@@ -369,7 +376,7 @@ cdef class Outboxes:
         return outgoing.written
 
     cdef int _settle(self, Link link, Py_ssize_t written) except -1:
-        """The transport has accepted this much of the outbox, or -1, with a reason in errno: keep the rest."""
+        """The transport has accepted this much of the outbox (-1: an error, in errno): keep the rest."""
         cdef Py_ssize_t waiting = backlog_length(link)
         cdef Py_ssize_t before = waiting if link.flags & WANTS_WRITE else 0
         cdef Py_ssize_t new = link.span_length + link.pieces_length
