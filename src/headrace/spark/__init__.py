@@ -1,4 +1,4 @@
-"""Spark: streams as tables, tables as messages, and the session that runs it.
+"""Spark: streams as tables, tables as messages, and the session that runs them.
 
 ARCHITECTURE.md has a reading order. PySpark is an extra, so nothing here imports it before it is needed.
 """

@@ -2,8 +2,8 @@
 
 Spark sends them as pickles, which name the classes in them. A worker that has no headrace would report this
 with the traceback of Spark's unpickling, and another version with whatever breaks first. So a pickle holds
-the function below as code, not as a name: it runs where there is no headrace, looks around, and only then
-unpickles the rest. It must not use anything from outside of itself.
+the function below as code, not as a name: it runs where there is no headrace, checks what is there, and only
+then unpickles the rest. It must not use anything from outside itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def arrive(version: str, package: bytes) -> Any:
     import sys
 
     def refusal(text: str) -> Exception:
-        # As it is called where there is a headrace, so that commands find the line: see `failure`.
+        # Has the name that it has where headrace is installed, so that commands find the line: see `failure`.
         kind = type("DataSourceError", (Exception,), {"__module__": "headrace.spark.failure"})
         if not os.environ.get("HEADRACE_TRACEBACK"):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"

@@ -2,20 +2,20 @@
 
 At each start Java reads and checks some ten thousand classes out of Spark's jars. It can write them to an
 archive when it exits (`-XX:ArchiveClassesAtExit`, AppCDS), and map that the next time. The Java of the first
-command of a kind that ends by itself does so, after the command has ended; a later command finds the archive.
-`python -m benchmarks.spark.start` measures what it saves.
+command of a kind that ends on its own does so, after the command has ended; a later command finds the
+archive. `python -m benchmarks.spark.start` measures what it saves.
 
-The archive is a convenience, so nothing about it is an error:
+The archive is only a convenience, so no problem with it is an error:
 
 - There is one for each Java, each set of jars and each kind of command: its name has a digest of them. Java
   checks the jars again, and starts without an archive that does not fit.
-- Each Java writes a file of its own, which gets its name by a rename when it has not changed for a minute: of
-  two that were made at the same time one stays. Java writes the first bytes last, so that half an archive is
+- Each Java writes its own file, which is renamed to its final name when it has not changed for a minute: of
+  two made at the same time one stays. Java writes the first bytes last, so that half an archive can be
   recognized by them.
 - The name has the archive's checksum, which is compared before each use (a tenth of a second): Java does not
   notice all damage, and would crash.
-- Where the directory cannot be written, there is no archive. A Java that has left a few files without an
-  archive in them makes none, and is not asked again that day. What was not used for a month is removed.
+- If the directory cannot be written, there is no archive. A Java that has left a few files without an
+  archive in them is not asked again that day. What was not used for a month is removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headrace.spark.home import home_for
 from headrace.spark.java import Java, cache_directory, find_java
 
 DISABLE = "HEADRACE_NO_CLASS_ARCHIVE"
-"""Set this variable to anything to do without."""
+"""Set this variable to anything to disable the archive."""
 COMPLETE_SECONDS = 60.0
 BLOCK_BYTES = 1 << 20
 ATTEMPTS = 3
@@ -44,7 +44,7 @@ QUIET = "-Xshare:auto -Xlog:disable"
 def archive_options(kind: str, *, local: bool, make: bool) -> str:
     """Options for the Java that a session of this process would start; empty if there are none.
 
-    `local` says whether its master is one that runs everything in that Java.
+    `local` says whether its master runs everything in that Java.
 
     With `make`, Java writes an archive when it exits if there is none for this `kind` of command.
     """
@@ -65,7 +65,7 @@ def options_for(java: Java, spark: Path, kind: str, *, make: bool) -> str:
         name = f"{kind}-{_digest(java, spark)}"
         archive = _archive(directory, name) or _finished(directory, name)
         if archive:
-            with contextlib.suppress(OSError):  # somebody else's
+            with contextlib.suppress(OSError):  # it may belong to another user
                 archive.touch()
             return f"-XX:SharedArchiveFile={archive} {QUIET}"
         if not make or len(list(directory.glob(f"{name}.*"))) >= ATTEMPTS:
@@ -94,7 +94,7 @@ def _finished(directory: Path, name: str) -> Path | None:
             continue
         kept = attempt.rename(directory / _named(name, attempt))
         for other in directory.glob(f"{name}.*"):
-            other.unlink(missing_ok=True)  # made at the same time, or in vain
+            other.unlink(missing_ok=True)  # made at the same time, or useless
         return kept
     return None
 
@@ -120,7 +120,7 @@ def _has_header(path: Path) -> bool:
 
 
 def _digest(java: Java, spark: Path) -> str:
-    """Of everything that must be the same."""
+    """A digest of everything that must be the same."""
     seen = hashlib.sha256(f"{java.home}\n{java.version}\n{spark}\n".encode(errors="surrogateescape"))
     release = java.home / "release"
     seen.update(release.read_bytes() if release.exists() else b"")

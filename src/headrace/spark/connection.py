@@ -1,4 +1,4 @@
-"""What the data source asks the server or its files: what streams have, and the sequence of a time.
+"""The data source's questions to the server or its files: what streams have, and the sequence of a time.
 
 A `Streams` is sent to Spark's workers inside readers and writers, so it must be picklable: the connection is
 opened on first use, in whichever process that is, and is not pickled.
@@ -31,8 +31,8 @@ KEEP_SECONDS = 0.1
 
 def connect(connection: ConnectionOptions) -> Client:
     """Raises ConnectionFailed, with one line about each server that was tried."""
-    # On the driver with the files themselves, which a reconnect reads again; and there it is `patiently` that
-    # waits, for it says so. In a task, what is under way waits: a fetch continues where it was.
+    # On the driver: with the files themselves, which a reconnect reads again. There `patiently` does the
+    # waiting, because it reports it. In a task, operations in progress wait: a fetch continues where it was.
     on_driver = TaskContext.get() is None
     credentials, tls = connection.files if on_driver else (connection.credentials, connection.tls)
     return Client.connect(
@@ -47,7 +47,7 @@ def connect(connection: ConnectionOptions) -> Client:
 
 
 class Server:
-    """A server that is asked, and waited for while it is away. The connection is opened on first use."""
+    """A server to ask, and to wait for while it is away. The connection is opened on first use."""
 
     def __init__(self, connection: ConnectionOptions, contact: Contact) -> None:
         self._connection = connection
@@ -76,7 +76,7 @@ class Server:
 
 
 class Files:
-    """In place of a server: its storage directory, which answers the same questions."""
+    """Used instead of a server: its storage directory, which answers the same questions."""
 
     contact = Contact.MADE
 
@@ -89,7 +89,7 @@ class Files:
         return work(self._directory)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
 
 class Streams:
@@ -108,7 +108,7 @@ class Streams:
         return {"_connection": self._connection, "_store": self._store}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """In a task: whoever sent it there has asked the server before."""
+        """In a task: the driver that sent it has already talked to the server."""
         self.__init__(state["_connection"], Contact.MADE, store=state["_store"])  # type: ignore[misc]
 
     def extent(self, stream: str) -> Extent:
@@ -132,7 +132,7 @@ class Streams:
         return self._extents
 
     def deleted(self, stream: str) -> list[int]:
-        """The sequences in the stream that have no message any more, in order."""
+        """The sequences in the stream whose messages are gone, in order."""
         return self.server.ask(lambda client: client.deleted_sequences(stream))
 
     def sequence_at(self, stream: str, time_ns: int) -> int:

@@ -1,7 +1,7 @@
 """How to reach the servers: addresses, credentials and TLS, on the driver and on the workers.
 
-Files are on the driver alone. It reads them when a query is defined, and again for each batch of a streaming
-read; what is in them reaches the workers inside readers and writers, which Spark never shows.
+Only the driver has the files. It reads them when a query is defined, and again for each batch of a streaming
+read; their contents reach the workers inside readers and writers, which Spark never shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.spark.failure import DataSourceError
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """Its repr has no secret."""
+    """Its repr contains no secrets."""
 
     servers: tuple[str, ...]
     credentials: Credentials
@@ -35,7 +35,7 @@ class ConnectionOptions:
         return f"ConnectionOptions(servers={self.servers})"
 
     def renewed(self) -> ConnectionOptions:
-        """With what is in the files now; unchanged if they cannot be read."""
+        """The same with the current contents of the files; unchanged if they cannot be read."""
         credentials, tls = self.files
         if self.files == (self.credentials, self.tls):  # there are no files
             return self
@@ -46,7 +46,7 @@ class ConnectionOptions:
 
 
 def connection_options(found: Mapping[str, Any]) -> ConnectionOptions:
-    """Raises DataSourceError, also for a file that cannot be used."""
+    """Raises DataSourceError, including for a file that cannot be used."""
 
     def of(name: str) -> str:
         path, contents = found[f"nats.{name}"], found[f"nats.{name}.secret"]
@@ -90,7 +90,7 @@ def connection_options(found: Mapping[str, Any]) -> ConnectionOptions:
 
 
 def _check_server(server: str) -> None:
-    """Spark shows `servers` in its plans, so that no secret may be in it."""
+    """Spark shows `servers` in its plans, so it must not contain secrets."""
     if "@" in server:
         raise DataSourceError(
             "`servers` has credentials in a URL, which Spark would show in its plans",

@@ -44,12 +44,12 @@ class DataLossError(DataSourceError):
 
 
 class PassingError(DataSourceError):
-    """What may be over soon: the server is away, or does not answer. `recovery` restarts the query."""
+    """A failure that may pass: the server is away or does not answer. `recovery` restarts the query."""
 
 
 _OURS = re.compile(rf"{re.escape(__name__)}\.\w+: (.+)$", re.MULTILINE)
 _WAITED = "Exception thrown in awaitResult:"
-"""All that Spark says where it has waited for another part of itself; the reason is in the cause."""
+"""All Spark says when it has waited for another part of itself; the reason is in the cause."""
 _RUNS_TWICE = "[CONCURRENT_STREAM_LOG_UPDATE]"
 _TRACEBACK = "Traceback (most recent call last):"
 _CALLING_JAVA = "An error occurred while calling "
@@ -61,7 +61,7 @@ _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?[\w.$]+(?:Exception|Error|Failed): 
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """At the edge to Spark: errors leave with their hint in the message, and without our inner frames."""
+    """At the boundary to Spark: errors leave with their hint in the message, and without our inner frames."""
     try:
         yield
     except HeadraceError as error:
@@ -83,16 +83,16 @@ def _is_passing(error: HeadraceError) -> bool:
         case ApiError():
             return error.code >= SERVER_ERROR
         case PublishFailed():
-            return not error.description  # no word from the server, so it did not refuse the message
+            return not error.description  # no description from the server, so it did not refuse the message
         case _:
             return isinstance(error, ConnectionFailed | NoResponders | RequestTimeout | FetchFailed)
 
 
 def _leave_traceback_out() -> None:
-    """Leave it out of what Spark's Python process, if this is one, is about to report.
+    """Leave the traceback out of what Spark's Python process, if this is one, is about to report.
 
-    Spark reads this variable when it reports an exception. The process ends right after that, so that the
-    tracebacks of a user's own functions are not touched. HEADRACE_TRACEBACK=1 keeps ours.
+    Spark reads this variable when it reports an exception. The process ends right after that, so the
+    tracebacks of a user's own functions are not affected. HEADRACE_TRACEBACK=1 keeps ours.
     """
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
     names = ("pyspark.", WORKER_DAEMON)
@@ -107,7 +107,7 @@ def in_one_line(error: HeadraceError) -> str:
 
 
 def java_causes(error: BaseException) -> str:
-    """What Java says about the cause of an exception of PySpark, which keeps it out of its text."""
+    """What Java says about the cause of an exception of PySpark, which leaves it out of its text."""
     return str(getattr(getattr(error, "_cause", None), "_stackTrace", None) or "")
 
 

@@ -1,4 +1,4 @@
-"""The home that our Spark is started with: that of PySpark's package, without its zipped copy of itself.
+"""The SPARK_HOME of the Spark that we start: that of PySpark's package, without its zipped copy of itself.
 
 Java puts `python/lib/pyspark.zip` of its home in front of every path of the Python processes that it starts:
 one for each streaming query, one for each batch of our sink, one from which the workers of tasks are forked.
@@ -7,7 +7,7 @@ most of its start (`python -m benchmarks.spark.start`). With a home that has no 
 package itself, which the same Python has on its path anyway.
 
 The home is a directory of links in the user's cache, one for each PySpark. Like the archive of classes it is
-a convenience: where it cannot be made, Spark starts with the package's own directory.
+only a convenience: if it cannot be made, Spark starts with the package's own directory.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ NOT_LINKED = "python"
 
 
 def package_home() -> Path | None:
-    """The directory of PySpark's package; None where there is none."""
+    """The directory of PySpark's package; None if there is none."""
     spark = importlib.util.find_spec("pyspark")
     places = spark.submodule_search_locations if spark else None
     return Path(places[0]) if places else None
 
 
 def home_for(*, local: bool) -> Path | None:
-    """SPARK_HOME for the Java that we start; None where there is no PySpark.
+    """SPARK_HOME for the Java that we start; None if there is no PySpark.
 
-    That of the environment, if it has one. The processes of another machine than ours have only what their
-    own Spark gives them, so only a `local` one can do without the zip file.
+    The environment's, if it has one. Processes on other machines have only what their own Spark gives them,
+    so only a `local` master can do without the zip file.
     """
     chosen = os.environ.get("SPARK_HOME")
     if chosen:
@@ -50,7 +50,7 @@ def home_for(*, local: bool) -> Path | None:
 
 
 def _is_installed(package: Path) -> bool:
-    """Whether every process of this Python finds the package, and not only this one."""
+    """Whether every process of this Python finds the package, not just this one."""
     return str(package.parent) in (*site.getsitepackages(), site.getusersitepackages())
 
 

@@ -171,7 +171,7 @@ def _replace(program: Path, script: str) -> None:
 
 
 def cache_directory() -> Path:
-    """Where this user's programs keep what they can make again."""
+    """The cache directory, where this user's programs keep what they can regenerate."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(chosen) if os.path.isabs(chosen) else Path("~/.cache").expanduser()
     return base / "headrace"

@@ -48,7 +48,7 @@ class Landing:
     options: dict[str, str] = field(default_factory=dict)
     """Options of the data source: servers and credentials."""
     partition_by: str = ""
-    """`day`, `hour` or `none`, or the name of a column. Without it, as the table is; a new one gets `day`."""
+    """`day`, `hour` or `none`, or the name of a column. If not given, as in the table; new ones get `day`."""
     text: bool = False
     """Store payloads as text instead of bytes."""
     start: str = "earliest"
@@ -74,7 +74,7 @@ def start_landing(
     tally: Tally | None = None,
     reporter: LandingReporter | None = None,
 ) -> StreamingQuery:
-    """Start it. With `once`, the query ends when it has landed all messages of now.
+    """Start it. With `once`, the query ends when it has landed all current messages.
 
     What is landed is added to `tally`, and `reporter` sends the progress to the server.
     """
@@ -149,7 +149,7 @@ def _description(landing: Landing, partition_by: tuple[str, ...]) -> Description
 
 
 def _completed(found: Description | None, landing: Landing) -> Landing:
-    """A table that exists keeps its format and its columns without being told again."""
+    """An existing table keeps its format and its columns if they are not given again."""
     from headrace.spark.payload.decoding import Decoding
 
     settings, decoding = landing.settings, landing.decoding
@@ -166,7 +166,7 @@ def _completed(found: Description | None, landing: Landing) -> Landing:
         before = Decoding.from_json(found.decoding)
         if decoding is None:
             decoding = before
-        elif not decoding.subject:  # a new schema does not mean that these columns are to go
+        elif not decoding.subject:  # a new schema does not mean that these columns should go
             decoding = replace(decoding, subject=before.subject).checked()
     return replace(landing, settings=settings, partition_by=partition_by, decoding=decoding)
 

@@ -1,10 +1,10 @@
-"""Tells the server how far tables are: the lag of a landing is then seen where the stream is.
+"""Reports the progress of tables to the server: the lag of a landing can then be seen there.
 
 While a command lands streams, a background thread publishes a small JSON message for each table and stream
 to `$HEADRACE.LANDING.<stream>`, over a connection of its own: after each batch, and every EVERY_SECONDS.
-Headrace shows them in its metrics; any other server drops them. It is a courtesy: a query never waits for it,
-and never fails because of it. A server that is away is tried again with the next report; one that does not
-permit it is left alone.
+Headrace shows them in its metrics; any other server drops them. Reports are best effort: a query never waits
+for one, and never fails because of one. If the server is away, the next report tries again; if it does not
+permit reports, they stop.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 class LandingReport:
-    """How far one query is. Its table's writer says so, in another thread than the one that reports it.
+    """How far one query is. Updated by its table's writer, in a different thread from the one that reports.
 
-    Rows, deletions and dead letters are those of `tally`, which outlives a restart of the query.
+    Rows, deletions and dead letters come from `tally`, which outlives a restart of the query.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LandingReport:
         self._wake.set()
 
     def landed(self, commit: Commit, seconds: float) -> None:
-        """A batch is in the table, for which it took this long."""
+        """A batch is in the table; it took this long."""
         if commit.rows:
             self._rows_per_second = commit.rows / max(seconds, 0.001)
         self._ends = {stream: position.next for stream, position in commit.positions.items()}
@@ -114,7 +114,7 @@ class LandingReport:
         batch = self._progress.last_recorded()
         if batch >= 0:
             ends = self._progress.span(batch).ends
-            if self._batch < 0:  # none has landed meanwhile
+            if self._batch < 0:  # none has landed in the meantime
                 self._ends = {stream: position.next for stream, position in ends.items()}
 
 
@@ -145,7 +145,7 @@ class LandingReporter:
         tally: Tally,
         progress: QueryProgress,
     ) -> LandingReport:
-        """A query that is about to start, or to be restarted: by its name it is known."""
+        """Register a query that is about to start, or restart, by its name."""
         if name not in self._landings:
             self._landings[name] = LandingReport(
                 table=table, format=format, streams=streams, tally=tally, progress=progress, wake=self._wake
@@ -180,8 +180,8 @@ class LandingReporter:
                 if not self._report():
                     return
                 self._closing.wait(SHORTEST_PAUSE_SECONDS)
-        except Exception as error:  # the edge of the thread: whatever it is, no query may fail for it
-            if not self._closing.is_set():  # then Spark may be stopping
+        except Exception as error:  # the edge of the thread: whatever it is, no query may fail because of it
+            if not self._closing.is_set():  # otherwise Spark may be stopping
                 warn(f"cannot report the progress of tables to the server: {error!r}")
         finally:
             if self._client is not None:

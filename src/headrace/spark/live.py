@@ -1,13 +1,13 @@
-"""A stream and its table as one: the rows that have landed, and the messages that have come since.
+"""A stream and its table as one: the rows that have landed, and the messages that have arrived since.
 
-The newest commit of a table says up to which sequence it is complete. So the rest of the stream is what is
-missing, and nothing is there twice:
+The newest commit of a table says up to which sequence it is complete. So the rest of the stream is exactly
+what is missing, without duplicates:
 
     table, version 42: ORDERS complete before 100001   +   stream ORDERS from 100001 to its end of now
 
 The version is fixed when the view is made, the end of the stream when it is first queried. If messages that
 are not in this version leave the stream in between, by a limit or a purge, the query fails: a view that is
-made again has them from the table's next version.
+re-created gets them from the table's next version.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def live_table(
     *,
     settings: Settings | None = None,
 ) -> DataFrame:
-    """The table in a directory, completed to this second from its stream.
+    """The table in a directory, brought up to date from its stream.
 
     `options` are those of the data source `nats`: `servers`, and credentials if the server needs any. Bad
     rows of the stream are left out, as they are in the table.
@@ -73,7 +73,7 @@ def landed_table(
     *,
     settings: Settings | None = None,
 ) -> DataFrame:
-    """The table in a directory, without its stream: the newest version, that of a number, or of a time."""
+    """The table in a directory, without its stream: the newest version, or that of a number or a time."""
     return open_table(spark, directory, settings or Settings()).read(spark, version)
 
 
@@ -95,12 +95,12 @@ def _description(spark: SparkSession, directory: str) -> Description:
 
 
 def _pin(table: TableFormat, about: Description, streams: Streams) -> tuple[int, Commit]:
-    """A version whose positions the streams still continue."""
+    """A version from whose positions the streams still continue."""
     for _ in range(MOST_TRIES):
         version = table.version()
         commit = table.latest() or Commit(query="", batch=-1)
         if table.version() != version:
-            continue  # a batch has come: these may be its positions
+            continue  # a batch was committed: these may be its positions
         positions = dict(commit.positions)
         removed = False
         for stream in about.streams:
@@ -160,7 +160,7 @@ def _columns(made: Mapping[str, str]) -> dict[str, Column]:
 
 
 def _as_in(schema: StructType, rows: DataFrame, made: Mapping[str, str] | None = None) -> DataFrame:
-    """The columns of a table; those that the messages of today no longer have are null."""
+    """The columns of a table; those that current messages no longer have are null."""
     from pyspark.sql import functions
 
     rows = rows.withColumns(_columns(made or {}))

@@ -69,7 +69,7 @@ class Metrics:
         self._meters: Mapping[str, Meter] = {}
 
     def show(self, meters: Mapping[str, Meter]) -> None:
-        """From now on the figures of these queries."""
+        """Show the figures of these queries from now on."""
         self._meters = meters
 
     def collect(self) -> Iterator[Metric]:

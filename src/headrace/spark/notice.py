@@ -24,7 +24,7 @@ def warn(text: str) -> None:
 
 
 def show_notices(log: int) -> None:
-    """From now on, copy our lines of this file, which somebody else writes, to stderr."""
+    """From now on, copy our lines in this file, which another process writes, to stderr."""
     threading.Thread(target=_follow, args=(os.dup(log),), name="notices", daemon=True).start()
 
 

@@ -34,7 +34,7 @@ def read_path(text: str) -> str:
 
 
 def read_directory(text: str) -> str:
-    """A directory of this machine, as workers with another current directory find it."""
+    """A directory on this machine, as an absolute path for workers with a different current directory."""
     path = read_text(text).removeprefix("file://")
     if "://" in path:
         raise ValueError("must be a directory that the workers can open, not a URL")
@@ -70,7 +70,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_bytes(text: str) -> int:
-    """A number of bytes: `1048576`, `64k`, `10m`, `1g`, also with a final `b`."""
+    """A number of bytes: `1048576`, `64k`, `10m`, `1g`, with or without a final `b`."""
     number = text.strip().lower().removesuffix("b")
     factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(number[-1:], 1)
     try:

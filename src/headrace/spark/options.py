@@ -98,7 +98,7 @@ OPTIONS = (
     Option("maxInFlight", values.read_count, DEFAULT_MAX_IN_FLIGHT, Use.SINK),
 )
 
-# Not for users: `reading/early.py` says who sets it.
+# Not for users: see `reading/early.py` for who sets it.
 JSON_SCHEMA = "headrace.jsonSchema"
 INTERNAL = (Option(JSON_SCHEMA, str, "", Use.READ),)
 
@@ -124,11 +124,11 @@ class ReadOptions:
     include_headers: bool
     filter_pushdown: bool
     json_schema: str
-    """Of payloads that are decoded while they are read; empty if none are."""
+    """The schema of payloads that are decoded while they are read; empty if none are."""
     store: str
-    """The storage directory of the server, whose files are read; empty if they are not."""
+    """The storage directory of the server, to read its files; empty if they are not read."""
     is_offline: bool
-    """Whether no server is asked, only the store."""
+    """Whether only the store is read, and no server asked."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
 
 
 def _is_offline(given: Mapping[str, str], found: Mapping[str, Any], use: Use) -> bool:
-    """Whether the store alone is read: with `servers` they are asked, too."""
+    """Whether only the store is read: with `servers`, those are asked, too."""
     names = [key.lower() for key in given]
     if not found["store"] or "servers" in names:
         return False
@@ -245,7 +245,7 @@ def _parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
 
 
 def _without_overlap(subjects: tuple[str, ...]) -> tuple[str, ...]:
-    """Without those that others cover, because a server refuses overlapping filters."""
+    """The filters without those that others cover, because a server refuses overlapping ones."""
     kept = tuple(
         subject
         for subject in subjects

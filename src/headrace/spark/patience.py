@@ -1,7 +1,7 @@
 """Waits for a server that is away for a moment: it is being restarted, or its cluster elects a leader.
 
-A query runs for weeks and must survive that. But whoever mistyped an address or a password should not have to
-wait for the error. So how patient we are depends on what we know about the server:
+A query runs for weeks and must survive that. But after mistyping an address or a password, nobody should
+have to wait for the error. So how patient we are depends on what we know about the server:
 
 | contact | waits for |
 |---|---|
@@ -61,7 +61,7 @@ def patiently(work: Callable[[], Answer], contact: Callable[[], Contact], second
 
 
 def may_pass(error: HeadraceError, contact: Contact) -> bool:
-    """Whether it may be different in a moment."""
+    """Whether a retry in a moment may succeed."""
     if isinstance(error, Refused):
         return False
     if isinstance(error, RequestTimeout):

@@ -20,13 +20,13 @@ KEPT_BATCHES = 100
 
 @dataclass
 class Tally:
-    """What a sink wrote, as it counts itself, where Spark reports only what the query has read."""
+    """What a sink wrote by its own count; Spark reports only what the query has read."""
 
     rows: int = 0
     dead_letters: int = 0
     deletions: int = 0
     read: int | None = None
-    """None if the sink does not count what it reads: then Spark's figure counts.
+    """None if the sink does not count what it reads: then Spark's figure is used.
 
     Spark counts a row each time it is scanned, and finding dead letters takes a second scan of their batch.
     """
@@ -41,7 +41,7 @@ class Tally:
         batch: int = -1,
         read: int | None = None,
     ) -> None:
-        """After a batch is complete, so that a repeated one is counted once."""
+        """Called after a batch is complete, so that a repeated one is counted once."""
         self.rows += rows
         self.dead_letters += dead_letters
         self.deletions += deletions
@@ -57,7 +57,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Progress:
-    """Of one query, since it was started."""
+    """The progress of one query since it was started."""
 
     batch: int = -1
     rows_read: int = 0
@@ -69,7 +69,7 @@ class Progress:
     rows_per_second: float = 0.0
     """Read in the last batch that had rows."""
     lag: int | None = None
-    """How many messages the query is behind its streams; None as long as it has not asked for their ends.
+    """How many messages the query is behind its streams; None until it has asked for their ends.
 
     A restarted query repeats the batch that was interrupted without asking.
     """
@@ -91,7 +91,7 @@ class Progress:
         return "" if self.lag is None else f", {self.lag:,} behind"
 
     def _counts(self, done: str) -> str:
-        """`3 rows written`; what was read too, if that is something else."""
+        """`3 rows written`; and what was read, if that differs."""
         if self.rows is None:
             return f"{_rows(self.rows_read)} read"
         text = f"{_rows(self.rows)} {done}"
@@ -110,9 +110,9 @@ def _count(count: int, noun: str) -> str:
 
 
 class Meter:
-    """Adds up the progress of a query, also across restarts. Ask often: Spark forgets after 100 batches.
+    """Adds up the progress of a query, across restarts, too. Ask often: Spark forgets after 100 batches.
 
-    `tally` is that of the sink, if it counts.
+    `tally` is the sink's, if it counts.
     """
 
     def __init__(self, query: StreamingQuery, tally: Tally | None = None) -> None:
@@ -157,7 +157,7 @@ def _add(before: Progress, report: Mapping[str, Any], tally: Tally | None) -> Pr
 
 
 def _written(before: Progress, report: Mapping[str, Any]) -> int | None:
-    """Spark counts what its own sinks write; of others it reports -1, or nothing."""
+    """Spark counts what its own sinks write; for others it reports -1, or nothing."""
     count = report.get("sink", {}).get("numOutputRows")
     if count is None or count < 0:
         return before.rows

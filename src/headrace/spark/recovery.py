@@ -1,12 +1,12 @@
 """Which failures of a query may pass, and how long to wait before it is restarted.
 
-A failure comes out of Spark as text: our own errors, Java's and those of the libraries in it, one inside the
-other. What may pass is therefore a list: the server or a store is away, a connection broke, an executor or a
-Python process died. A failure that is not in it (bad SQL, credentials, data loss, a table that is refused)
-would happen again, so the query ends with it.
+A failure comes out of Spark as text: our own errors, Java's and those of the libraries in it, nested in each
+other. So there is a list of failures that may pass: the server or a store is away, a connection broke, an
+executor or a Python process died. A failure that is not in it (bad SQL, credentials, data loss, a table that
+is refused) would happen again, so the query ends with it.
 
 A restarted query resumes from its checkpoint. It waits longer each time it fails without having completed a
-batch, and is given up after a number of such failures, so that an error that only looks as if it would pass
+batch, and gives up after a number of such failures, so that an error that only looks as if it would pass
 ends, too.
 """
 
@@ -43,7 +43,7 @@ _PASSING = re.compile(
             r"java\.util\.concurrent\.TimeoutException",
             r"java\.nio\.channels\.ClosedChannelException",
             r"java\.io\.IOException: (?:Connection|Broken pipe|No space left)",
-            # Python, also in a function of the user: the same
+            # Python, including functions of the user: the same
             r"^(?:\w+\.)*(?:Connection\w*|BrokenPipe|Timeout)Error: ",
             r"^OSError: .*\b(?:timed out|onnection|No space left)",
         )

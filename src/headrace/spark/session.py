@@ -65,7 +65,7 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     quiet: bool = True,
 ) -> SparkSession:
-    """A Spark session with everything that our Spark work needs.
+    """A Spark session with everything that our Spark code needs.
 
     `master` is any master that Spark accepts; by default that of spark-submit, or all cores of this machine.
     `settings` override ours. With `quiet`, the output of Java and Spark is dropped, except for our own
@@ -85,7 +85,7 @@ def spark_session(
 
 
 def default_master() -> str:
-    """That of spark-submit, if it has started this process."""
+    """The master of spark-submit, if it has started this process."""
     submitted = os.environ.get("MASTER") if "PYSPARK_GATEWAY_PORT" in os.environ else None
     return submitted or LOCAL_MASTER
 
@@ -191,10 +191,10 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> JavaGateway:
 
 @contextlib.contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Let Ctrl-C wait until this is over.
+    """Defer Ctrl-C until this is over.
 
     Java exits when we do, but only once it has sent its port to PySpark. If PySpark is interrupted before, it
-    removes the file for the port, and Java keeps running for ever.
+    removes the file for the port, and Java keeps running forever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python interrupts the main thread only
@@ -213,7 +213,7 @@ def _interrupt_later() -> Iterator[None]:
 def _variables(settings: Mapping[str, str]) -> Iterator[None]:
     """The environment in which Spark starts; Java keeps a copy, ours is restored.
 
-    On a cluster the workers' Python may lie elsewhere, so there a PYSPARK_PYTHON that is set is kept.
+    On a cluster the workers' Python may be elsewhere, so there an existing PYSPARK_PYTHON is kept.
     PYSPARK_DRIVER_PYTHON, which may be jupyter, would be the Python of data sources.
     SPARK_HOME is given because the script that would find it cannot handle a Python whose path has a space,
     and because Python starts faster with ours (see `home`).

@@ -1,6 +1,6 @@
 """The data source `nats`: the entry point for Spark. It reads options, and creates readers and writers.
 
-Spark runs this in several processes per query, each of which needs one of them, or none: imports are late.
+Spark runs this in several processes per query, each of which needs at most one of them, so imports are late.
 """
 
 from __future__ import annotations

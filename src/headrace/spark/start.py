@@ -7,8 +7,8 @@ that failed in this way is restarted: nothing has happened yet.
 
 A query with our sink needs such a process for every batch, so a busy moment can end it later, too. That
 failure looks the same, but then a batch has begun, and it is for the caller to count it and to restart the
-query (see `recovery`). What Spark says about the state of the query tells the two apart: a status that is
-polled does not, because a query on a busy machine may be over at the first look.
+query (see `recovery`). What Spark says about the state of the query tells the two apart: polling its status
+does not, because on a busy machine a query may be over at the first look.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.05
 TOO_LATE = "Python worker failed to connect back"
 STARTING = "Initializing sources"
 NOT_BEGUN = "Current State: INITIALIZING"
-"""Spark describes a query that fails so until its sources are there."""
+"""Spark describes a failing query like this until its sources exist."""
 
 
 def start_query(writer: DataStreamWriter) -> StreamingQuery:

@@ -1,9 +1,9 @@
 """Tables as views, for the SQL of `headrace sql`: each under the name of its directory.
 
-orders                 the table completed to this second from its stream, if it lands one
-orders_landed          what has landed, for which no server is needed
+orders                 the table brought up to date from its stream, if it lands one
+orders_landed          what has landed, which needs no server
 orders_dead_letters    messages that did not fit
-ORDERS_stream          the stream, where its own name is the table's: Spark knows no upper and lower case
+ORDERS_stream          the stream, if the table has its name: Spark ignores case
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LANDED = "_landed"
 DEAD = "_dead_letters"
 MOST_DIGITS = 19
-"""Of a version, which may be the number of an Iceberg snapshot: 64 bits."""
+"""The largest version, which may be the number of an Iceberg snapshot: 64 bits."""
 _HISTORY = re.compile(r"\s*desc(?:ribe)?\s+history\s+(?:`([^`]+)`|([^\s`;]+))\s*;?\s*", re.IGNORECASE)
 HISTORY_COLUMNS = (
     "version BIGINT, time TIMESTAMP, operation STRING, query STRING, batch BIGINT, rows BIGINT, "
@@ -42,11 +42,11 @@ class NamedTable:
     name: str
     directory: str
     completable: bool
-    """Whether what its streams have had since completes it."""
+    """Whether later messages of its streams complete it."""
 
 
 def find_tables(spark: SparkSession, directories: Iterable[str]) -> list[NamedTable]:
-    """The tables in these directories: each is one itself, or has some directly below it."""
+    """The tables in these directories: each is a table itself, or has tables directly below it."""
     found = []
     for directory in directories:
         files = Files(spark, directory)
@@ -117,7 +117,7 @@ def make_table_views(
 
 
 def _dead_letters(spark: SparkSession, table: NamedTable, settings: Settings) -> DataFrame:
-    """None, if there is no table of them: it is made with the first."""
+    """None if there is no such table: it is created with the first one."""
     from headrace.spark.payload.decode import DEAD_LETTER_COLUMNS
 
     directory = f"{table.directory}/{DEAD_LETTERS}"
@@ -127,7 +127,7 @@ def _dead_letters(spark: SparkSession, table: NamedTable, settings: Settings) ->
 
 
 def parse_as_of(texts: Iterable[str], tables: Iterable[NamedTable]) -> dict[str, Version]:
-    """`orders=42` or `orders=2026-11-16T12:00:00Z`: a version, or the one that was the newest at a time."""
+    """`orders=42` or `orders=2026-11-16T12:00:00Z`: a version, or the newest one at a time."""
     tables = list(tables)
     names = {table.name for table in tables}
     found: dict[str, Version] = {}
@@ -155,7 +155,7 @@ def _version(text: str) -> Version:
 
 
 def history_of(query: str) -> str:
-    """The table of DESCRIBE HISTORY, which Spark knows of no table of ours; empty for any other query."""
+    """The table of DESCRIBE HISTORY, which Spark cannot answer for our tables; empty for any other query."""
     match = _HISTORY.fullmatch(query)
     return match[1] or match[2] if match else ""
 
@@ -179,7 +179,7 @@ def history(spark: SparkSession, name: str, tables: Iterable[NamedTable], settin
 
 
 def names_of(tables: Iterable[NamedTable]) -> str:
-    """For a misspelled name."""
+    """Suggestions for a misspelled name."""
     names = sorted(table.name for table in tables)
     return f"the tables are {', '.join(names)}" if names else "--tables DIR says where tables are"
 

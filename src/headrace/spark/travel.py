@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 from headrace import __version__
 from headrace.spark import arrival
 
-# What arrives is not looked up by its name, because there may be nobody of that name.
+# What arrives is not looked up by name, because there may be nothing of that name.
 cloudpickle.register_pickle_by_value(arrival)  # type: ignore[no-untyped-call]
 
 

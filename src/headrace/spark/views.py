@@ -1,7 +1,7 @@
 """Streams as views, for the SQL of `headrace sql` and pipelines; and which names a query reads from.
 
-Spark's own parser says which (`read_by`). Before Spark runs there is none: a query of nothing that exists is
-then found by its words (`check_tables`), where they leave no doubt.
+Spark's own parser says which (`read_by`). Before Spark runs there is no parser: if nothing in a query exists,
+that is then found from its words (`check_tables`), if they leave no doubt.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _NAMELESS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """What a query reads from: `names`, in lower case, or if those are not known perhaps any of its words.
+    """What a query reads from: `names`, in lower case, or, if those are not known, possibly any of its words.
 
     Not in `names`: tables of other catalogs, functions, and what the query defines itself. A statement about
-    the catalog, such as SHOW VIEWS, has no names, and reads from all that there is.
+    the catalog, such as SHOW VIEWS, has no names, and reads from everything.
     """
 
     query: str
@@ -91,7 +91,7 @@ def _free_names(plan: Any, defined: frozenset[str]) -> Iterator[str]:
         raise _Unknown
     if kind == "UnresolvedWith":
         for relation in _items(plan.cteRelations()):
-            # A definition sees those before it; its own name is that of a table, unless it is recursive.
+            # A definition sees those before it; its own name means a table, unless it is recursive.
             name = {relation._1().lower()}
             yield from _free_names(relation._2(), defined | name if plan.allowRecursion() else defined)
             defined |= name
@@ -100,7 +100,7 @@ def _free_names(plan: Any, defined: frozenset[str]) -> Iterator[str]:
 
 
 def _items(sequence: Any) -> list[Any]:
-    """Of a sequence of Scala."""
+    """The items of a Scala sequence."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
@@ -113,12 +113,12 @@ def streams_in(sources: Sources, streams: Iterable[str], taken: Iterable[str] = 
 
 
 def view_name(stream: str, taken: Iterable[str]) -> str:
-    """A name that is `taken` gets `_stream` behind it; Spark knows no upper and lower case."""
+    """A name that is `taken` gets the suffix `_stream`; Spark ignores case."""
     return f"{stream}{STREAM}" if stream.lower() in {name.lower() for name in taken} else stream
 
 
 def mentions(query: str, name: str) -> bool:
-    """Whether a name occurs in a query; perhaps only its words do, but none that does occur is missed."""
+    """Whether a name occurs in a query; maybe only its words do, but no name that occurs is missed."""
     return set(re.findall(r"[\w-]+", name.lower())) <= set(re.findall(r"[\w-]+", query.lower()))
 
 
@@ -144,7 +144,7 @@ def tables_in(query: str) -> list[str]:
 
 
 def list_of(streams: Iterable[str]) -> str:
-    """For a misspelled name."""
+    """Suggestions for a misspelled name."""
     names = sorted(streams)
     more = ", …" if len(names) > MOST_NAMES else ""
     return f"the streams are {', '.join(names[:MOST_NAMES])}{more}" if names else "the server has no streams"

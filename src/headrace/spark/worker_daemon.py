@@ -1,10 +1,10 @@
-"""The process that Spark's Python workers are forks of: one that has imported what they need.
+"""The process that Spark's Python workers are forked from: it has already imported what they need.
 
-Spark starts it (`spark.python.daemon.module`). Its own would let every worker import PySpark's modules and
-ours for itself, a sixth of a second of CPU each, and a pipeline with three sinks has a dozen of them.
+Spark starts it (`spark.python.daemon.module`). With Spark's own, every worker would import PySpark's modules
+and ours for itself, a sixth of a second of CPU each, and a pipeline with three sinks has a dozen workers.
 
-Only what starts no thread is imported here, since a fork has none of them, and maybe their locks: not pandas,
-numpy and pyarrow, which Spark leaves to the workers for the same reason.
+Only modules that start no threads are imported here, since a fork has no threads but maybe their locks: not
+pandas, numpy and pyarrow, which Spark leaves to the workers for the same reason.
 """
 
 from __future__ import annotations

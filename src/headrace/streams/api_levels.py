@@ -24,7 +24,7 @@ def set_required_level(config: StreamConfig | ConsumerConfig) -> None:
 
 
 def with_level_of(old: Metadata, metadata: Metadata) -> Metadata:
-    """To compare configurations: the level is set by the server, so the old one is used."""
+    """For comparing configurations: the level is set by the server, so the old one is used."""
     metadata = _without_server(metadata)
     metadata.pop(REQUIRED_LEVEL_KEY, None)
     if REQUIRED_LEVEL_KEY in old:

@@ -85,7 +85,7 @@ class StreamSource(Wire):
 
 
 class ConsumerLimits(Wire):
-    """The defaults of a stream's consumers, and the most that they may ask for."""
+    """The defaults of a stream's consumers, and the maximum that they may ask for."""
 
     go_name = "StreamConsumerLimits"
 

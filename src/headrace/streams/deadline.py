@@ -1,4 +1,4 @@
-"""One point in time at which something is to be done: a timer of the event loop that follows the wall clock.
+"""One point in time at which something must be done: an event loop timer that follows the wall clock.
 
 The loop's timers count on a clock of their own. If the wall clock is set, a message that expires at a time
 of day is due sooner or later than its timer says. So the timer fires at least once a minute, and its owner
@@ -28,7 +28,7 @@ class Deadline:
         return self._timer is not None
 
     def set(self, time: int) -> None:
-        """Fire at that time (nanoseconds), or soon if it has passed. An earlier time that is set stays."""
+        """Fire at that time (nanoseconds), or soon if it has passed. An earlier deadline stays set."""
         if self._timer is not None:
             if self._time <= time:
                 return

@@ -33,7 +33,7 @@ def is_marker(block: bytes) -> bool:
 
 
 def make_marker(subject: bytes, seconds: int) -> Publication:
-    """A marker that lives for so long."""
+    """A marker that lives for this long."""
     block = headers.append(b"", headers.MARKER_REASON, b"MaxAge")
     block = headers.append(block, headers.TTL, format_duration(seconds).encode())
     block = headers.append(block, headers.ROLLUP, b"sub")  # removes the message itself

@@ -5,7 +5,7 @@ ten times a second, however many messages expire in between, and at least once a
 was set. If it was set back for a while, the order is broken: then a message is removed once all messages
 before it may be.
 
-Streams with TTLs, delete markers or an origin do it message by message: message_ttl.py.
+For streams with TTLs, delete markers or an origin, message_ttl.py does this message by message.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 Their format is that of `on_disk/checked_file.py`. A file is written under another name, synced, renamed over
 the old one, and the directory is synced: after a crash there is the old file or the new one. The old one
-keeps a second name until the directory is synced, so that a change which is refused because of that is undone
-on disk, too: what a server does must not change with its next start. Everything here blocks; callers on the
-event loop use `in_thread`.
+keeps a second name until the directory is synced, so that a change that is refused because that fails is
+undone on disk, too: what a server does must not change with its next start. Everything here blocks; callers
+on the event loop use `in_thread`.
 
-Only a wrong checksum or format is damage (StoreError). An OSError says nothing about the file: it may be read
-the next time, and nobody may act as if it were lost, or were not there.
+Only a wrong checksum or format is damage (StoreError). An OSError says nothing about the file: it may be
+readable next time, and must not be treated as lost or missing.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _write_synced(path: str, data: bytes) -> None:
 
 
 def _keep_old(path: str, old: str) -> bool:
-    """Give the file a second name. False: there is no such file. Raises OSError."""
+    """Give the file a second name. Returns False if there is no such file. Raises OSError."""
     with suppress(FileNotFoundError):
-        os.unlink(old)  # of a server that was killed
+        os.unlink(old)  # left over from a server that was killed
     try:
         os.link(path, old)
     except FileNotFoundError:
@@ -107,7 +107,7 @@ def _keep_old(path: str, old: str) -> bool:
 
 
 def _undo(path: str, old: str | None) -> bool:
-    """Have the old file back, or none. Whether that is durable is as uncertain as what it undoes."""
+    """Put the old file back, or none. This is no more certain to be durable than what it undoes."""
     try:
         if old is None:
             os.unlink(path)
@@ -131,7 +131,7 @@ def read_checked(path: str) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Unlike os.path.exists, raises OSError if that cannot be told: no answer is not a no."""
+    """Unlike os.path.exists, raises OSError if it cannot tell: no answer does not mean no."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -169,7 +169,7 @@ def retire_directory(path: str, name: str) -> str:
 
 
 def remove_retired(path: str) -> None:
-    """Raises OSError if it may be back under its former name, and partly removed, after a power failure."""
+    """Raises OSError if it may be back under its former name, partly removed, after a power failure."""
     try:
         sync_directory(os.path.dirname(path))
     finally:
@@ -199,7 +199,7 @@ def list_directory(path: str) -> list[str]:
 def is_leftover(directory: str) -> bool:
     """Whether it is left over from an interrupted creation: it has no meta file and no messages.
 
-    Raises OSError if that cannot be told.
+    Raises OSError if it cannot tell.
     """
     if exists(os.path.join(directory, META)):
         return False
@@ -208,7 +208,7 @@ def is_leftover(directory: str) -> bool:
 
 
 def reason_of(error: OSError) -> str:
-    """In words for the log, with the file, and with the way out where there is a common one."""
+    """The error in words for the log, with the file, and with what to do if there is a common remedy."""
     reason = error.strerror or str(error)
     if error.filename:
         reason = f"{error.filename}: {reason.lower()}"

@@ -105,7 +105,7 @@ def _offset(text: str) -> timedelta:
 
 
 def _explain(text: str) -> str:
-    """Which part of a time is missing, as Go says it."""
+    """Which part of a time is missing, in Go's words."""
     rest = text
     for pattern, layout in TIME_PARTS:
         match = re.match(pattern, rest, re.ASCII)

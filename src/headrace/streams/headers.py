@@ -1,7 +1,7 @@
 r"""A message's raw header block: `NATS/1.0\r\nName: value\r\n…\r\n\r\n`, read and changed as bytes.
 
 nats-server does not parse headers into a map: it looks for a name at the start of a line, in its exact case,
-and uses the first. It stores everything else as it was sent. So does this. An empty block is b"".
+and uses the first. It stores everything else as it was sent. So do we. An empty block is b"".
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def strip_status(headers: bytes) -> bytes:
 
 
 def parse_sequence(digits: bytes) -> int:
-    """Digits as an unsigned 64-bit number. Anything else is the largest one, which no message has."""
+    """Digits as an unsigned 64-bit number. Anything else becomes the largest one, which no message has."""
     if not digits.isdigit():
         return 2**64 - 1
     return int(digits) % 2**64 if len(digits) <= 40 else 2**64 - 1

@@ -1,4 +1,4 @@
-"""JetStream as a server has it once: committer, limits, storage directory, logger and clock.
+"""What JetStream has once per server: committer, limits, storage directory, logger and clock.
 
 Its streams belong to accounts (jetstream_account.py), which share all of that. The system account has none.
 """
@@ -58,7 +58,7 @@ class JetStream:
         broker.accounts.listeners.append(self._on_account)
 
     def _add_account(self, account: Account) -> None:
-        """An account without streams has an API that says so, unless it uses that of another account."""
+        """An account without streams has an API that says so, unless it uses the API of another account."""
         limits = account.options.jetstream
         if limits is not None or not account.imports_service(API_INFO):
             self.accounts[account.name] = JetStreamAccount(
@@ -66,7 +66,7 @@ class JetStream:
             )
 
     def _on_account(self, account: Account) -> None:
-        """One has come or changed since the start, with a token of it."""
+        """An account was added or changed after the start, by its token."""
         if account.name == self.system_account:
             return
         self._end_if_changed(account.name, account)
@@ -107,7 +107,7 @@ class JetStream:
             account.start()
 
     def update(self, accounts: Accounts) -> None:
-        """Follow a reload: accounts may be new, gone, or have other limits. Files of streams stay."""
+        """Follow a reload: accounts may be new, gone, or have different limits. Files of streams stay."""
         wanted = {one.name: one for one in accounts if one.name != accounts.system_name}
         for name in list(self.accounts):
             self._end_if_changed(name, wanted.get(name))
@@ -128,7 +128,7 @@ class JetStream:
         task.add_done_callback(self._stopping.discard)
 
     def _start_later(self, account: JetStreamAccount) -> None:
-        """After those that end: it may be the same account, with the same files."""
+        """Runs after accounts have ended: it may be the same account, with the same files."""
 
         async def start() -> None:
             await asyncio.gather(*(task for task in self._stopping if task is not asyncio.current_task()))

@@ -116,7 +116,7 @@ class JetStreamAccount:
         return self.resources.is_enabled
 
     def fits(self, account: Account) -> bool:
-        """Whether the account still has, or still has not, streams of its own."""
+        """Whether the account has, or lacks, streams of its own, as when this was created."""
         is_enabled = account.options.jetstream is not None
         return self.is_enabled == is_enabled and (is_enabled or not account.imports_service(API_INFO))
 

@@ -37,7 +37,7 @@ class AccountLimits(Wire):
 
 
 class BatchesInFlight:
-    """Batches of all streams that have begun and are not committed; `size` is in bytes."""
+    """Batches of all streams that have begun but are not committed; `size` is in bytes."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -90,7 +90,7 @@ class AccountResources:
         server.accounts.append(self)
 
     def set_limits(self, limits: ConfiguredLimits | None) -> None:
-        """They hold from now on; what is there already stays."""
+        """The limits apply from now on; what is already there stays."""
         self.limits = AccountLimits(**msgspec.structs.asdict(limits or ConfiguredLimits()))
         self.usage.set_limits({"memory": self.limits.max_memory, "file": self.limits.max_storage})
         for listener in list(self.server.usage.listeners):

@@ -34,7 +34,7 @@ _ALL = Filter(())
 
 
 class MessageTtls:
-    """Of one stream.
+    """Expires the messages of one stream.
 
     `store` stores a delete marker, or raises ApiError; `on_removed` is called after removals.
     """

@@ -5,9 +5,9 @@ delivered. A message that nobody needs is removed: when it is acknowledged, when
 only: a work queue keeps it for later consumers), when a consumer is deleted. Checking all messages takes
 long, so it is done in parts: everything up to `checked_seq` is checked, and a change of consumers resets it.
 
-Of a consumer whose configuration is damaged nobody knows what it needs. As long as there is one, a stream
-with interest retention keeps everything. (Consumers of a work queue share no message: what one of them
-acknowledges is not needed by another.)
+If the configuration of a consumer is damaged, nobody knows what it needs. As long as there is such a
+consumer, a stream with interest retention keeps everything. (Consumers of a work queue share no messages:
+what one of them acknowledges is not needed by another.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MANY = 16
 """Messages for which it pays to sort thousands of consumers by what they ask for."""
 
 Readers = Callable[[bytes], Iterable[Consumer]]
-"""Those who may need a message with this subject."""
+"""The consumers that may need a message with this subject."""
 
 
 class Retention:
@@ -78,8 +78,8 @@ class Retention:
         if self._policy == "limits":
             return
         if self._policy == "interest" and self._damaged:
-            return  # they are checked when it is gone
-        # consumers of a work queue share no message
+            return  # they are checked once the damaged consumer is gone
+        # consumers of a work queue share no messages
         if self._policy == "interest" and len(self._consumers) > 1:
             readers = self._readers(len(seqs))
             seqs = [seq for seq in seqs if not self._is_stored_and_needed(seq, readers)]
@@ -109,18 +109,18 @@ class Retention:
         return not self.has_unchecked
 
     def _all_needed_from(self) -> int:
-        """From this sequence on some consumer needs every message, so they need no check."""
+        """From this sequence on some consumer needs every message, so no check is needed."""
         return min((consumer.needs_all_from for consumer in self._consumers.values()), default=NEVER)
 
     def _readers(self, messages: int) -> Readers:
-        """For this many messages."""
+        """The function that finds the consumers, for this many messages."""
         if messages >= MANY:
             return self._sorted_readers()
         consumers = self._consumers.values()
         return lambda _: consumers
 
     def _sorted_readers(self) -> Readers:
-        """There may be thousands, and few need a message. Only those whose filter it passes."""
+        """Only the consumers whose filter it passes: there may be thousands, and few need a message."""
         readers: Audiences[Consumer] = Audiences()
         for consumer in self._consumers.values():
             readers.enlist(consumer, consumer.core.cursor.filter)

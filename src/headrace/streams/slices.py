@@ -13,7 +13,7 @@ keep it correct:
   acknowledgements and expiry continue in between: each of them is a single step.
 - Every removal is a record of the log, so a crash in between leaves some of them done, and nobody has been
   told that all are.
-- Work that makes no progress would keep its stream busy for ever, unnoticed. Where the caller can say how
+- Work that makes no progress would keep its stream busy forever, unnoticed. If the caller can say how
   far it is (`progress`), a thousand steps without any are an error, and the request is answered with it.
 """
 
@@ -110,7 +110,7 @@ class Slices:
             self._run()
 
     async def run(self, step: Step, *, progress: Progress | None = None) -> None:
-        """Have all of it done, and wait for that. Raises StuckError if `progress` stays the same."""
+        """Do all of it, and wait until it is done. Raises StuckError if `progress` stays the same."""
         watchdog = Watchdog(progress)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -146,7 +146,7 @@ class Slices:
         return made[0]
 
     async def map(self, function: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
-        """The results for all items, a few at a time; an item may have changed when it is its turn."""
+        """The results for all items, a few at a time; an item may have changed before its turn."""
         made: list[Made] = []
         left = iter(items)
 

@@ -206,7 +206,7 @@ class Stream:
         self.serve_direct_gets()
 
     def serve_direct_gets(self) -> None:
-        """For itself, and for its origin once it is current: before, a mirror would answer 404 too often."""
+        """For itself, and for its origin once it is current: earlier, a mirror would answer 404 too often."""
         config = self.config
         served = {self.name} if config.allow_direct else set()
         if config.mirror and config.mirror_direct and self.ingest.is_mirror_ready:
@@ -259,7 +259,7 @@ class Stream:
             self._wake_consumers()
 
     def _wake_consumers(self) -> None:
-        """Some of them, and the others when other clients have had a turn: there may be thousands."""
+        """Wake some of them, and the rest after other clients have had a turn: there may be thousands."""
         for consumer in list(islice(self._to_wake, STEP_CONSUMERS)):
             del self._to_wake[consumer]
             consumer.wake()
@@ -294,7 +294,7 @@ class Stream:
             self._removing_unneeded.start()
 
     def on_damaged_consumer_gone(self, name: str) -> None:
-        """It was deleted, or created again: nobody needs more than the other consumers say."""
+        """The damaged consumer was deleted or re-created: only what the other consumers need is needed."""
         self.damaged_consumers.discard(name)
         self.on_consumer_gone()
 

@@ -4,7 +4,7 @@
 server answers with. Clients depend on which of several faults is reported, so the checks are in nats-server's
 order. Rules about mirrors and sources are in source_rules.
 
-`check_update` does the same for a stream that exists: some things cannot be changed any more.
+`check_update` does the same for an existing stream, where some things can no longer be changed.
 
 `pedantic` refuses what would otherwise be silently corrected.
 
@@ -80,7 +80,7 @@ def check_stream_config(
 
 
 def copy_of(value: Value) -> Value:
-    """Of a configuration, and of what can change in it. `deepcopy` takes milliseconds for 9,500 subjects."""
+    """A copy of a configuration and its mutable parts. `deepcopy` takes milliseconds for 9,500 subjects."""
     if isinstance(value, msgspec.Struct):
         same = copy.copy(value)
         for name in value.__struct_fields__:

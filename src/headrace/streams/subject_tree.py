@@ -1,9 +1,9 @@
 """The subjects of all streams: finds overlaps without comparing every subject with every other.
 
-A tree of tokens; wildcards are tokens like others. To find what overlaps a subject, follow its tokens: a
-literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search. To
-find what matches all that a subject does is the same, but a wildcard leads to wildcards only. A subject with
-an empty token is not valid and matches nothing, so it is left out.
+A tree of tokens; wildcards are tokens like any other. To find what overlaps a subject, follow its tokens: a
+literal one leads to itself and to `*`, a `*` leads everywhere, and a `>` on either side ends the search.
+Finding what matches everything that a subject matches works the same way, but a wildcard leads to wildcards
+only. A subject with an empty token is not valid and matches nothing, so it is left out.
 Subjects that are crafted to be slow (many wildcards, few overlaps) would still stall the server, so a search
 gives up after some steps; a configuration that needs more is refused.
 """
@@ -121,7 +121,7 @@ def _has_owner_below(node: Node, but: str) -> bool:
 
 
 class FilterTree(SubjectTree):
-    """The same to find which of many filters matches all that another one does, as `grammar.is_subset` has
+    """Likewise finds which of many filters matches all that another one does, as `grammar.is_subset` defines
     it: there a word that begins with `*` matches as `*` does, but does not match `*`.
     """
 

@@ -1,4 +1,4 @@
-"""How many bytes streams use, in the bytes that their limits count: of a server, an account, a stream.
+"""How many bytes streams use, counted as their limits count: of a server, an account, a stream.
 
 Each stream reports when its log has changed. When the usage of the server crosses its limit, all streams of
 that storage are notified: the engine accepts their publishes by itself only while there is room. A limit of

@@ -14,20 +14,20 @@ from headrace.engine.core.trie cimport Subscription
 cdef class Deliveries:
     cdef Outboxes outboxes
     cdef SlowConsumers slow_consumers
-    cdef char *scratch             # a frame that has to be put into its usual form
+    cdef char *scratch             # for a frame that has to be put into its usual form
     cdef Py_ssize_t scratch_capacity
     cdef uint32_t body             # the rest of the message in hand, in the arena, if that is the one of
     cdef uint64_t body_placed_in   # this number
     cdef bint overran              # the message in hand met a congested receiver
     cdef bint met_critical         # the message in hand met a critical one
     cdef uint64_t random_state
-    cdef list expired              # subscriptions that reached their maximum with the message in hand; None: no one has
+    cdef list expired              # subscriptions that reached their maximum with the message in hand; None: none did
     cdef long long out_msgs
     cdef long long out_bytes
-    cdef bint denied               # somebody was not allowed to get the message of the last send_to
-    cdef const char *destination   # of the message that send_to has in hand; NULL: it is the subject of the message
+    cdef bint denied               # a receiver of the last send_to was not allowed to get its message
+    cdef const char *destination   # of the message in hand in send_to; NULL: the subject of the message
     cdef uint32_t destination_length
-    cdef Link fullest              # of the receivers of the last send_to, and what waits for it
+    cdef Link fullest              # of the receivers of the last send_to, and how much it has queued
     cdef Py_ssize_t fullest_bytes
 
     cdef int send_message(self, Interest interest, Message *message) except -1

@@ -1,8 +1,8 @@
 """A message to its receivers: to everybody on its route, in the frames that each of them understands.
 
-Messages come from a link (the parser has found a frame, which most often can be copied as it is: `send_along`), from
+Messages come from a link (the parser has found a frame, which can usually be copied as it is: `send_along`), from
 within the process (`send_message` writes the frame) and from a stream (`send_to`: the receivers of one subject get a
-message that was published to another). A sink receives its messages instead of having them written.
+message that was published to another). A sink receives its messages as calls; they are not written.
 """
 
 cimport cython
@@ -26,13 +26,13 @@ from headrace.engine.core.trie cimport Shadow, Subscription
 
 import os
 
-# Of such a receiver something has to be decided, or noted, for each message.
+# For such a receiver something has to be decided, or noted, with each message.
 cdef uint32_t SPECIAL = CLOSED | NO_ECHO | CONGESTED | CRITICAL | SINK | TRACED | RESPONDS
 
 
 @cython.final
 cdef class Deliveries:
-    """Who gets what into their outboxes."""
+    """Puts each message into the outboxes of its receivers."""
 
     def __cinit__(self, Outboxes outboxes not None, SlowConsumers slow_consumers not None):
         self.outboxes = outboxes
@@ -63,14 +63,14 @@ cdef class Deliveries:
         return delivered
 
     cdef int send_past_shadows(self, Interest interest, Message *message) except -1:
-        """The same, but not to those in other accounts: what came from one account is not passed on as a stream."""
+        """The same, but not to other accounts: a message from another account is not exported again."""
         cdef Route *route = interest.lookup(message.subject, message.subject_length)
         if not route.has_shadows:
             return self.send_message(interest, message)
         return self._send_stored_along(route, message, True) > 0
 
     cdef int send_once(self, Interest interest, Message *message) except -1:
-        """The same to a subject that will not come again: no route is made for it."""
+        """The same for a subject that will not be used again: no route is made for it."""
         cdef uint32_t k
         if not interest.find(message.subject, message.subject_length):
             return self.send_message(interest, message)
@@ -83,8 +83,8 @@ cdef class Deliveries:
     cdef int write_rest(self, Message *message, Token header, Token size) except -1:
         """Write what follows subject and sid in a frame: `[reply ][header size ]<size>\\r\\n<payload>\\r\\n`.
 
-        It is in the scratch buffer, until the next call, and so is the payload. The sizes are as their publisher wrote
-        them; no header size: no headers.
+        The result is in the scratch buffer until the next call, and so is the payload. The sizes are as their publisher
+        wrote them; without a header size there are no headers.
         """
         cdef Py_ssize_t needed = message.reply_length + header.length + size.length + 6 + message.size
         cdef char *at
@@ -108,8 +108,8 @@ cdef class Deliveries:
                      Message *message) except -1:
         """Deliver a stored message, under the subject that it was published to, to the subscribers of `destination`.
 
-        Returns how many got it; `fullest` is the one of them whose outbox is the fullest. If all were denied to get it,
-        it returns 1, as if it had been received: it must not be in the way of the next.
+        Returns how many got it; `fullest` is the one of them whose outbox is the fullest. If all of them were denied
+        it, it returns 1, as if it had been received, so that the message does not block the next one.
         """
         cdef Route *route = interest.lookup(destination, destination_length)
         cdef int receivers
@@ -206,7 +206,7 @@ cdef class Deliveries:
         """
         cdef uint32_t g, k, count, start, queue, plain_groups = route.plain_group_count
         cdef bint delivered = False
-        # Several heads and one rest: for a single receiver that would be one copy more.
+        # Several heads, one shared rest. For a single receiver that would cost an extra copy.
         cdef bint apart = route.plain_group_count + route.queue_count > 1 and not route.has_one_receiver \
             and message.rest_length <= ARENA_SIZE // 2
         self.body_placed_in = 0
@@ -219,7 +219,7 @@ cdef class Deliveries:
                 delivered = True
         g = route.plain_group_count
         for queue in range(route.queue_count):
-            # One member of each queue group, from a random one on; the next if that one does not get it.
+            # One member of each queue group, chosen at random; if it does not get the message, the next one.
             count = route.queue_ends[queue] - g
             start = self._random(count)
             for k in range(count):
@@ -260,7 +260,7 @@ cdef class Deliveries:
             outboxes.flush_all()
         start = outboxes.arena_used
         at = outboxes.gathering.arena + start
-        # Copied once to where blocks may be read beyond its end; nothing is being gathered there now.
+        # Copied once to a place where blocks may be read beyond its end; nothing is being gathered there now.
         memcpy(outboxes.gathering.joined, message.rest, message.rest_length)
         for k in range(route.target_count):
             (<Subscription> route.targets[k]).delivered += 1
@@ -276,7 +276,7 @@ cdef class Deliveries:
         return True
 
     cdef bint _give_head(self, Route *route, Group *group, Message *message) except -1:
-        """Deliver a frame whose rest is in the arena once for all, if nothing has to be decided about its receiver."""
+        """Deliver a frame whose rest is in the arena already, if nothing has to be decided about its receiver."""
         cdef uint32_t plain = message.header_length == 0     # then the first letter of HMSG is left out
         cdef uint32_t special = SPECIAL if plain else SPECIAL | NO_HEADERS
         if group.count > 1 or not is_simple(<Subscription> route.targets[group.first], special):
@@ -300,7 +300,8 @@ cdef class Deliveries:
         cdef Subscription subscription
         cdef Outboxes outboxes = self.outboxes
         cdef bint delivered = False
-        # A group of one among many would only be copied from the arena to its backlog: write it there at once.
+        # A group of one among many would only be copied from the arena to its backlog: write it to the backlog
+        # directly.
         cdef bint shared = group.count > 1 or route.has_one_receiver
         if message.header_length == 0:
             prefix += 1
@@ -351,7 +352,7 @@ cdef class Deliveries:
         return delivered
 
     cdef int _place(self, Route *route, Group *group, Message *message) except -1:
-        """Have the head of the group and the rest of the message in the arena, if they are not there already."""
+        """Put the head of the group and the rest of the message into the arena, unless they are there already."""
         cdef Outboxes outboxes = self.outboxes
         if outboxes.arena_used + group.prefix_length + message.rest_length > ARENA_SIZE:
             outboxes.flush_all()
@@ -403,7 +404,7 @@ cdef class Deliveries:
         return 0
 
     cdef uint32_t _random(self, uint32_t below) noexcept:
-        """A number in [0, below), by xorshift; fairness is all that is asked of it."""
+        """A number in [0, below), by xorshift; it only has to be fair."""
         self.random_state ^= self.random_state << 13
         self.random_state ^= self.random_state >> 7
         self.random_state ^= self.random_state << 17
@@ -412,7 +413,7 @@ cdef class Deliveries:
     cdef int _expire(self, Subscription subscription) except -1:
         """It has reached its maximum.
 
-        There is no list as long as it would be empty: looking into one costs every message another line of the cache
+        An empty list is None instead: looking into a list would cost every message another cache line
         (row 1-1 of the benchmark).
         """
         if self.expired is None:

@@ -13,12 +13,12 @@ cdef struct Round:
     pthread_mutex_t mutex
     pthread_cond_t opened
     pthread_cond_t left            # the last helper has left a round that is closed
-    const Gathering *tick          # its arena and its bodies
+    const Gathering *tick          # the loop's: the arena and the bodies
     Outgoing *outgoing
     uint32_t count
     uint32_t next                  # changed by all at once: see take_next
     uint64_t number
-    int helping                    # in this round
+    int helping                    # helpers in this round
     bint open
     bint stopping
 

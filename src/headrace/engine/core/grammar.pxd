@@ -37,7 +37,7 @@ cdef inline bint is_space(char byte) noexcept:
 
 
 cdef inline int recognise(const char *at, const char *end) noexcept:
-    """The operation that starts here, UNFINISHED if it may still become one, UNKNOWN if it cannot."""
+    """The operation that starts here, UNFINISHED if more bytes may make it one, UNKNOWN if they cannot."""
     cdef int candidate, k, available
     cdef int answer = UNKNOWN
     cdef char byte
@@ -74,7 +74,7 @@ cdef inline int split(char *at, char *end, Token *tokens, int most) noexcept:
             return most + 1
         tokens[count].start = at
         at += 1
-        # One comparison settles nearly every byte; only control characters need the others.
+        # One comparison is enough for nearly every byte; only control characters need the others.
         while at < end and (<unsigned char> at[0] > c' ' or not is_space(at[0])):
             at += 1
         tokens[count].length = at - tokens[count].start
@@ -86,7 +86,7 @@ cdef inline bint split_publish(int operation, char *at, char *end, PublishArgume
     """The arguments of a PUB or HPUB; False if they are wrong."""
     cdef int count, sizes = 2 if operation == HPUB else 1
     if operation == HMSG:
-        # No client has a reason to send it. nats-server treats it as an empty message to no subject.
+        # No client has a reason to send this. nats-server treats it as an empty message to no subject.
         arguments.tokens[0].start = arguments.tokens[1].start = at
         arguments.tokens[0].length = 0
         arguments.count = 0
@@ -140,7 +140,7 @@ cdef inline char *shorten_spaces(char *at, char *end, int name_length) noexcept:
 
 
 cdef inline bint is_reserved_subject(const char *subject, uint32_t length) noexcept:
-    """Of gateways and of groups of servers, for which no client publishes."""
+    """Whether it is a subject of gateways or server groups, to which no client publishes."""
     cdef char first = subject[0] if length else 0
     return first == c'_' and starts_with(subject, length, b'_GR_.', 5) \
         or first == c'$' and starts_with(subject, length, b'$NRG.', 5)
@@ -153,7 +153,7 @@ cdef inline bint is_reserved_reply(const char *reply, Py_ssize_t length) noexcep
 
 
 cdef inline bint starts_with_any_case(const char *text, const char *lower, Py_ssize_t length) noexcept:
-    """Whether a text starts with these letters; the caller has seen that it is long enough."""
+    """Whether a text starts with these letters; the caller has checked that it is long enough."""
     cdef Py_ssize_t k
     for k in range(length):
         if (text[k] | 32) != lower[k]:
@@ -162,10 +162,10 @@ cdef inline bint starts_with_any_case(const char *text, const char *lower, Py_ss
 
 
 cdef inline bint asks_for_trace(const char *headers, Py_ssize_t length, bint with_parent) noexcept:
-    """Whether one of the headers is Nats-Trace-Dest or, if that counts, a traceparent in any case.
+    """Whether one of the headers is Nats-Trace-Dest or, if wanted, a traceparent in upper or lower case.
 
-    Every message with headers pays for this, so the search is for an N, which few headers have: for line ends it
-    would take three times as long.
+    Every message with headers pays for this, so it searches for an N, which few headers contain: searching for line
+    ends would take three times as long.
     """
     cdef const char *end = headers + length
     cdef const char *at = headers + 8            # after NATS/1.0

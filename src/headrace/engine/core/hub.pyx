@@ -1,22 +1,22 @@
 """Bytes in to bytes out: reading, parsing, delivering and flushing, for all connections, in ticks.
 
-A tick. The event loop calls `Hub.poll` when any socket is ready. It asks epoll which (one more system call per tick
-buys: no Python per event, and no per-connection object in the event loop), and for each readable link
+A tick. The event loop calls `Hub.poll` when any socket is ready. Poll asks epoll which ones (one more system call per
+tick, but no Python per event, and no per-connection object in the event loop), and for each readable link
   1. reads as much as fits into the one shared buffer (reader.pyx),
   2. parses it to the end (parser.pyx),
   3. appends every message to its receivers' outboxes (deliveries.pyx);
 then each outbox that got something is written with one system call (outboxes.pyx). A publisher whose receivers do not
 keep up waits (publishers.pyx).
 
-Pace. A poll gives the event loop its turn after POLL_SECONDS. One that finds nothing more to do may linger for a
-moment, and one that finds a message at a time may gather before it reads: see pace.pyx.
+Pace. A poll gives the event loop its turn after POLL_SECONDS. If it finds nothing more to do it may linger for a
+moment, and if messages arrive one at a time it may gather some before it reads: see pace.pyx.
 
 The parts, in the order in which they are built; each knows only those before it:
 
-    tick, events    what all of them share: the tick under way, and epoll
+    tick, events    what all of them share: the current tick, and epoll
     slow_consumers  which receivers do not keep up
     outboxes        what links have to send
-    publishers      who is not read for a while
+    publishers      which links are temporarily not read
     deliveries      who gets a message
     parser, reader  from bytes to operations
 """
@@ -50,7 +50,7 @@ cdef class Hub(LinkHost):
     """All links of a server. Poll it whenever `fileno()` is readable; call `flush` after sending outside of a poll.
 
     The owner of a link decides. It is called, always from within `poll`, with
-      on_greeting() as long as the link is greeting, when there is something to read,
+      on_greeting() while the link is greeting, whenever there is something to read,
       on_connect(json), on_subscribe(subject, queue or None, sid), on_unsubscribe(sid, maximum or -1), on_info(json),
       on_pong(), on_first_ping() (the PONG is already in the outbox), on_early_operation() (before authentication),
       on_violation(kind, detail), on_trace(direction, operation, argument), on_bug(exception),
@@ -105,7 +105,7 @@ cdef class Hub(LinkHost):
 
     @property
     def never_waits(self):
-        """Publishers do not wait: what is for a receiver with 75 % of max_pending waiting is dropped."""
+        """Publishers do not wait: messages for a receiver with 75 % of max_pending queued are dropped."""
         return self.slow_consumers.drops
 
     @never_waits.setter
@@ -145,10 +145,10 @@ cdef class Hub(LinkHost):
     # -- links and sources --------------------------------------------------------------------------------------
 
     def attach(self, int fd, owner, Transport transport=None, *, bint greets=False):
-        """Serve a connected, non-blocking socket, and close it in the end. The link accepts only CONNECT until `join`.
+        """Serve a connected, non-blocking socket, and eventually close it. The link accepts only CONNECT until `join`.
 
         Its bytes come from and go to `transport`; by default, that is the socket as it is.
-        A link that greets does not read: its owner agrees with the peer on a transport first, until `end_greeting`.
+        A greeting link does not read: its owner first agrees with the peer on a transport, until `end_greeting`.
         """
         cdef Link link = Link.__new__(Link)
         link.fd = fd
@@ -172,7 +172,7 @@ cdef class Hub(LinkHost):
         return link
 
     def add_source(self, int fd, action):
-        """Call `action()` in a poll whenever the descriptor is readable. It stays its owner's."""
+        """Call `action()` in a poll whenever the descriptor is readable. The caller keeps ownership of it."""
         cdef Link link = Link.__new__(Link)
         link.fd = fd
         link.flags = SOURCE
@@ -218,7 +218,7 @@ cdef class Hub(LinkHost):
         return 0
 
     cdef int await_greeting(self, Link link, bint writable) except -1:
-        if writable == bool(link.flags & PAUSED):        # a WANTS_WRITE without it is that of the outbox
+        if writable == bool(link.flags & PAUSED):        # a WANTS_WRITE without PAUSED is for the outbox
             return 0
         if writable:
             link.flags |= WANTS_WRITE | PAUSED
@@ -247,8 +247,8 @@ cdef class Hub(LinkHost):
                 bytes reply=b'', bytes headers=b'', *, bytes shown=None, bint past_shadows=False):
         """A message from within this process, delivered at once. Returns whether anybody got it.
 
-        It is delivered as if it had been published to `shown`, if that is given. `past_shadows`: not to those in other
-        accounts who import the subject.
+        It is delivered as if it had been published to `shown`, if that is given. `past_shadows`: not to importers
+        of the subject in other accounts.
 
         Call it at the end of a tick (`defer`) or outside of one, then `flush`; never while a message is delivered.
         """
@@ -265,7 +265,7 @@ cdef class Hub(LinkHost):
 
     def publish_traced(self, trace, Interest interest not None, bytes subject not None, bytes payload not None,
                        bytes reply=b'', bytes headers=b'', *, bytes shown=None):
-        """The same past shadows, for a message of which a trace is made."""
+        """The same past shadows, for a message that is being traced."""
         cdef Message message
         cdef bytes body = headers + payload
         cdef bytes seen = subject if shown is None else shown
@@ -277,7 +277,7 @@ cdef class Hub(LinkHost):
         return delivered
 
     def defer(self, action):
-        """Have `action()` called at the end of the tick. It may publish and subscribe. Outside of a tick, call `flush`."""
+        """Call `action()` at the end of the tick; it may publish and subscribe. Outside of a tick, call `flush`."""
         self.tick.deferred.append(action)
 
     # -- ticks --------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ cdef class Hub(LinkHost):
                 for handled in range(count):
                     if handled and monotonic() > tick.ends:
                         break
-                    # epoll reports what is still ready in the same order again: start where we stopped.
+                    # epoll reports links that are still ready in the same order again: start where we stopped.
                     k = <int> (self.turn % count)
                     self.turn += 1
                     if events[k].data.ptr == NULL:
@@ -336,7 +336,7 @@ cdef class Hub(LinkHost):
         return 0
 
     cdef int _read_again(self) except -1:
-        """Receive what is inside of transports: once each, as if epoll had reported them."""
+        """Receive what is buffered inside transports: once each, as if epoll had reported them."""
         cdef Link link
         cdef list unread = self.tick.unread
         cdef Py_ssize_t k
@@ -347,7 +347,7 @@ cdef class Hub(LinkHost):
                 self.tick.unread = unread[k:] + self.tick.unread
                 break
             link.flags &= ~(<uint32_t> UNREAD)
-            if not link.flags & (CLOSED | PAUSED):      # one that is paused is read on when it resumes
+            if not link.flags & (CLOSED | PAUSED):      # a paused one is read when it resumes
                 self._handle_event(link, EPOLLIN)
         return 0
 
@@ -361,7 +361,7 @@ cdef class Hub(LinkHost):
         return 0
 
     cdef int _hung_up(self, Link link) except -1:
-        """The peer is gone, which is reported even for a link that is paused: read what it had still sent."""
+        """The peer is gone, which epoll reports even for a paused link: read what it sent before."""
         if link.flags & PAUSED:
             self.resume(link)
         if link.flags & (CLOSED | PAUSED):
@@ -369,7 +369,7 @@ cdef class Hub(LinkHost):
         return self.reader.read(link)
 
     def flush(self):
-        """Write what was sent outside of a poll, and close what was closed there. Within a poll it does nothing."""
+        """Write what was sent outside of a poll, and close what was closed there. Within a poll this does nothing."""
         if not self.tick.running:
             self.tick.start(POLL_SECONDS)
             try:
@@ -378,7 +378,7 @@ cdef class Hub(LinkHost):
                 self.tick.running = False
 
     def flush_soon(self):
-        """Have the next poll write what was sent outside of one, and call what was deferred there."""
+        """Make the next poll write what was sent outside of one, and run what was deferred there."""
         if not self.tick.running:
             self.events.wake_soon()
 
@@ -420,7 +420,7 @@ cdef class Hub(LinkHost):
     # -- the end of a link --------------------------------------------------------------------------------------
 
     cdef int _reap(self) except -1:
-        """Really close what was closed in this tick: no route with it is being walked any more."""
+        """Really close what was closed in this tick: no route that contains it is being walked any more."""
         cdef Link link
         while self.tick.first_closing != NULL:
             link = <Link> self.tick.first_closing
@@ -429,7 +429,7 @@ cdef class Hub(LinkHost):
             try:
                 link.unsubscribe_some()
             except MemoryError:
-                self.events.wake_soon()         # it stays in the chain, for a tick that has more luck
+                self.events.wake_soon()         # it stays in the chain, and a later tick tries again
                 raise
             self.tick.first_closing = link.next_closing
             self._reap_link(link)

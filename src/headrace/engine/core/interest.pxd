@@ -10,7 +10,7 @@ from headrace.engine.core.trie cimport Subscription, Trie
 
 @cython.final
 cdef class Interest:
-    # first what every message needs: it is in one line of the cache or two
+    # what every message needs comes first: it fits into one or two cache lines
     cdef RouteCache routes
     cdef readonly Mappings mappings    # of published subjects; None: there are none
     cdef readonly uint64_t matches
@@ -20,10 +20,10 @@ cdef class Interest:
     cdef readonly uint64_t removes
     cdef dict listeners            # literal subject -> tuple of what is called when somebody (un)subscribes exactly to it
     cdef bint filters              # there are, or were, receivers that may not get everything that they subscribe to
-    cdef public object imports     # imports(subject): where else a subscription to it is wanted; None: nowhere
-    cdef public bint traces_parents    # a traceparent asks for a trace: the account has a place for it
-    cdef uint64_t shadows          # how many of the subscriptions are in the name of other accounts
-    cdef dict receivers            # receiver -> how many of its subscriptions are here: it must not be freed before them
+    cdef public object imports     # imports(subject): where else to subscribe as well; None: nowhere
+    cdef public bint traces_parents    # a traceparent asks for a trace: the account has a destination for it
+    cdef uint64_t shadows          # how many of the subscriptions belong to other accounts
+    cdef dict receivers            # receiver -> how many of its subscriptions are here: until 0, it must not be freed
 
     cdef bint find(self, const char *subject, uint32_t length) except -1
     cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL

@@ -1,4 +1,4 @@
-"""Who wants which subject: the subscriptions of one account, the routes that follow from them, and who follows changes.
+"""Who wants which subject: the subscriptions of one account, the routes that follow from them, and change listeners.
 
 Interest has a trie (trie.pyx), which finds the subscriptions that match a subject, and a cache of routes (routes.pyx),
 which has what was found for the subjects in use.
@@ -43,9 +43,9 @@ cdef class Interest:
         return self._notify(subscription.subject)
 
     cdef int remove(self, Subscription subscription) except -1:
-        """Remove a subscription; one that is not here is left alone.
+        """Remove a subscription; does nothing if it is not here.
 
-        If this fails while it is still in the trie, for want of memory, nothing has changed.
+        If this runs out of memory while the subscription is still in the trie, nothing has changed.
         """
         if subscription.node == NULL:
             return 0
@@ -59,10 +59,10 @@ cdef class Interest:
         return self._notify(subscription.subject)
 
     cdef int _keep_receiver(self, Subscription subscription) except -1:
-        """The trie and the routes have pointers: whoever drops a sink that still subscribes must not free it.
+        """The trie and the routes have pointers to it: dropping a sink that still subscribes must not free it.
 
-        A dict, and not references that only we know of: the receivers refer to us, and Python's collector has to see
-        the cycle.
+        A dict, and not references that only we know of: the receivers refer to us, and Python's garbage collector has
+        to see the cycle.
         """
         if subscription.receiver != NULL:
             receiver = <object> subscription.receiver
@@ -84,11 +84,11 @@ cdef class Interest:
     # -- following changes --------------------------------------------------------------------------------------
 
     def follow(self, bytes subject not None, listener):
-        """Call `listener()` whenever a subscription to exactly this subject comes or goes. Any number may follow it."""
+        """Call `listener()` whenever a subscription to exactly this subject comes or goes. There may be several."""
         self.listeners[subject] = (*self.listeners.get(subject, ()), listener)
 
     def unfollow(self, bytes subject not None, listener):
-        """Raises ValueError if `listener` does not follow this subject."""
+        """Raises ValueError if `listener` is not registered for this subject."""
         cdef list others = list(self.listeners.get(subject, ()))
         others.remove(listener)
         if others:
@@ -105,7 +105,7 @@ cdef class Interest:
     # -- finding receivers --------------------------------------------------------------------------------------
 
     cdef Route *_look_further(self, const char *subject, uint32_t length) except NULL:
-        """The same for another subject than that of the last lookup."""
+        """The same, if the subject is not that of the last lookup."""
         cdef uint64_t hashed = 0
         cdef uint32_t plain_count
         cdef Route *route
@@ -123,7 +123,7 @@ cdef class Interest:
         if self.trie.found_queues:
             before_queues = self.trie.remembered
             queue_sizes = self.trie.add_queue_members()
-            if not self.filters:       # gets of a bucket have such a queue group: row kv-get of the benchmark
+            if not self.filters:       # gets from a bucket have such a queue group: row kv-get of the benchmark
                 shape = &before_queues
         if self.filters:
             queue_sizes = self._drop_denied(subject, length, &plain_count, queue_sizes)
@@ -136,7 +136,7 @@ cdef class Interest:
         return self.trie.found.count == 1 and (<Subscription> self.trie.found.items[0]).within
 
     cdef list _delivered_subjects(self, bytes subject):
-        """Under which subject each of the subscriptions that were found gets the message; None: under its own."""
+        """The subject under which each subscription found gets the message; None: the message's own."""
         cdef list delivered = []
         cdef uint32_t k
         for k in range(self.trie.found.count):
@@ -146,7 +146,7 @@ cdef class Interest:
         return delivered
 
     cdef bint find(self, const char *subject, uint32_t length) except -1:
-        """Match a subject that will not come again, such as that of a reply, past the cache of routes.
+        """Match a subject that will not be used again, such as that of a reply, bypassing the cache of routes.
 
         The plain subscriptions are then in `trie.found`. Returns False if there are queue groups or shadows, too, which
         need a route.
@@ -164,7 +164,7 @@ cdef class Interest:
         return True
 
     cdef tuple everybody(self, const char *subject, uint32_t length):
-        """(plain subscriptions, [members of each queue group]) that match, also those that may not get the message."""
+        """(plain subscriptions, [members of each queue group]) that match, even if they may not get the message."""
         cdef uint32_t k, first
         cdef list queues = []
         self.trie.match(subject, length)
@@ -177,7 +177,7 @@ cdef class Interest:
         return plain, queues
 
     cdef list _drop_denied(self, const char *subject, uint32_t length, uint32_t *plain_count, list queue_sizes):
-        """Of those that were found, drop who may not get the messages of this subject, by their permissions.
+        """Drop the found subscriptions whose permissions do not allow them messages with this subject.
 
         `plain_count` of them come first, then the members of each queue group; returns how many of those are left.
         """
@@ -195,14 +195,14 @@ cdef class Interest:
 
     cdef uint32_t _keep_allowed(self, uint32_t first, uint32_t count, uint32_t kept, const char *subject,
                                 uint32_t length) except? 0xFFFFFFFF:
-        """Of `count` subscriptions from `first` on, move those who may get the message to `kept`; returns where they end."""
+        """Move those of `count` subscriptions from `first` on that may get the message to `kept`. Returns their end."""
         cdef void **items = self.trie.found.items
         cdef Subscription subscription
         cdef uint32_t k
         for k in range(first, first + count):
             subscription = <Subscription> items[k]
             if subscription.filter is not None:
-                self.trie.remembered.length = 0      # who is left depends on the other tokens, too
+                self.trie.remembered.length = 0      # which are left depends on the other tokens, too
                 if not delivers(subscription, subject, length):
                     continue
             items[kept] = items[k]
@@ -215,18 +215,18 @@ cdef class Interest:
         return route.target_count + route.queue_count > 0
 
     def is_wanted(self, bytes subject not None):
-        """Whether anybody subscribes to `subject`, past the cache of routes and its counters: for what seldom comes."""
+        """Whether anybody subscribes to `subject`, bypassing the route cache and its counters: for rare subjects."""
         self.trie.match(subject, <uint32_t> len(subject))
         return self.trie.found.count > 0 or bool(self.trie.found_queues)
 
     # -- other accounts, other subjects ---------------------------------------------------------------------------
 
     def map_subjects(self, find):
-        """Publish to other subjects than clients ask for: see Mappings. None: no longer."""
+        """Publish to other subjects than clients ask for: see Mappings. None: stop doing so."""
         self.mappings = None if find is None else Mappings(find)
 
     def own_receivers(self):
-        """Whoever subscribes here because it belongs here, and not as a shadow."""
+        """The receivers of this account itself, without those of shadows."""
         return [receiver for receiver in self.receivers if receiver.interest is self]
 
     # -- for monitoring and tests ---------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ cdef class Interest:
 
     @property
     def cached_fanout(self):
-        """(the largest, the sum) of how many receivers the cached routes have; a queue group is one."""
+        """(maximum, sum) of the number of receivers of the cached routes; a queue group counts as one."""
         cdef uint64_t receivers, largest = 0, total = 0
         cdef Route *route
         cdef int k
@@ -286,7 +286,7 @@ cdef class Interest:
 
 
 cdef bint delivers(Subscription subscription, const char *subject, uint32_t length) except -1:
-    """Whether its receiver may get the messages of this subject, under the one that it would get them with."""
+    """Whether its receiver may get a message with this subject, judged by the one it would be delivered under."""
     cdef DeliveryFilter filter = subscription.filter
     cdef bytes delivered
     if isinstance(subscription, Shadow) and (<Shadow> subscription).transform is not None:

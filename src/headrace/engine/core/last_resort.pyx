@@ -1,9 +1,9 @@
 """Ends a process that does not react to a request to stop.
 
-A signal handler of Python runs between two instructions of Python, and one of the event loop between two of its turns.
-Code that never gets there (an endless loop, a disk that does not answer) would make SIGTERM mean nothing. The handlers
-here are C: the first starts an alarm and passes the signal on; if the process still exists when the alarm rings, it
-prints the Python stack of every thread and ends the process.
+A Python signal handler runs between two Python instructions, and one of the event loop between two of its turns.
+Code that never gets there (an endless loop, a disk that does not answer) would make SIGTERM useless. The handlers
+here are C: the first starts an alarm and passes the signal on; if the process still exists when the alarm fires, the
+second prints the Python stack of every thread and ends the process.
 """
 
 import faulthandler
@@ -64,7 +64,7 @@ cdef extern from *:
 def watch(int seconds, signals):
     """From now on, the process ends at most this many seconds after it got one of the signals.
 
-    Call it after the usual handlers of these signals were installed: they are called as before.
+    Call it after the usual handlers of these signals are installed: they are still called.
     """
     if headrace_expect_alarm(seconds):
         raise OSError("SIGALRM cannot be handled")
@@ -75,5 +75,5 @@ def watch(int seconds, signals):
 
 
 def start():
-    """Start the time as if one of the signals had come; `watch` was called before."""
+    """Start the countdown as if one of the signals had arrived; `watch` must have been called before."""
     headrace_arm()

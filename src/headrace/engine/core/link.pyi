@@ -9,7 +9,7 @@ from headrace.engine.core.trie import Subscription
 NO_LIMIT: int
 
 class Trace(Protocol):
-    """Is told what becomes of a message; see traced_deliveries.pyx."""
+    """Records what happens to a message; see traced_deliveries.pyx."""
 
     @property
     def is_only(self) -> bool: ...
@@ -33,7 +33,7 @@ class Owner(Protocol):
     def on_traced(self, subject: bytes, headers: bytes, size: int) -> Trace | bytes | bool | None:
         """What to do with a message whose headers ask for a trace; see `_publish_traced` in parser.pyx."""
     def on_oversized(self, subject: bytes, headers: bytes, size: int) -> None:
-        """Such a message is too large, which is a violation; `headers` may be incomplete."""
+        """Called for such a message that is too large, which is a violation; `headers` may be incomplete."""
     def on_bug(self, error: Exception) -> None: ...
     def on_closed(self, reason: str) -> None: ...
 

@@ -59,7 +59,7 @@ cdef class Link:
         self.flags &= ~(<uint32_t> AWAITING_AUTH)
 
     def await_authentication(self):
-        """Until `join`, any operation but CONNECT is an authorization violation. So it is for a new link."""
+        """Until `join`, any operation but CONNECT is an authorization violation, as it is for a new link."""
         self.flags |= AWAITING_AUTH
 
     def restrict(self, PermissionSet permissions):
@@ -83,13 +83,13 @@ cdef class Link:
             self.renew_shadows()
 
     def configure(self, *, bint verbose, bint pedantic, bint echo, bint headers, bint no_responders):
-        """What the peer asked for in CONNECT. It also counts as the proof that CONNECT was received."""
+        """What the peer asked for in CONNECT. Calling this also records that CONNECT was received."""
         self.flags &= ~(<uint32_t> (VERBOSE | PEDANTIC | NO_ECHO | NO_HEADERS | NO_RESPONDERS))
         self.flags |= (VERBOSE if verbose else 0) | (PEDANTIC if pedantic else 0) | (0 if echo else NO_ECHO) \
             | (0 if headers else NO_HEADERS) | (NO_RESPONDERS if no_responders else 0) | CONNECTED
 
     def trace(self, bint traced):
-        """Have every operation reported to owner.on_trace."""
+        """Report every operation to owner.on_trace."""
         if traced:
             self.flags |= TRACED
         else:
@@ -101,7 +101,7 @@ cdef class Link:
             self.hub.send(self, data)
 
     def hold(self):
-        """Stop reading and parsing, from within a callback, until `resume`: the answer takes a while."""
+        """Stop reading and parsing, from within a callback, until `resume`: for an answer that takes a while."""
         self.hub.hold(self)
 
     def resume(self):
@@ -109,15 +109,15 @@ cdef class Link:
         self.hub.resume_held(self)
 
     def await_greeting(self, bint writable=False):
-        """Of a link that was attached so: have on_greeting called when it is readable, or only when it is writable."""
+        """For a greeting link: call on_greeting when it is readable, or only when it is writable."""
         self.hub.await_greeting(self, writable)
 
     def end_greeting(self, Transport transport=None):
-        """What arrives from now on is for the parser. It comes from the transport, if one is given, and so do answers."""
+        """From now on the parser gets what arrives. If a transport is given, input and output go through it."""
         self.hub.end_greeting(self, transport)
 
     def limit_message(self, long long size):
-        """Tell its transport, which may put messages together, how long they may be."""
+        """Tell its transport, which may assemble messages, how long they may be."""
         if self.transport is not None:
             self.transport.limit_message(size)
 
@@ -149,7 +149,7 @@ cdef class Link:
             self._add_shadows(subscription)
 
     cdef int _filter(self, Subscription subscription) except -1:
-        """Have it get only what the peer may get."""
+        """Restrict it to what the peer may get."""
         subscription.filter = None if self.permissions is None \
             else self.permissions.filter_of(subscription.subject, subscription.queue)
         if subscription.filter is not None:
@@ -170,8 +170,8 @@ cdef class Link:
     def some_subscriptions(self, uint64_t place, Py_ssize_t skipped=0):
         """(some of them from a place on, the place to continue from). Begin at 0; after the last ones it is 0 again.
 
-        The first `skipped` of them are left out. A million of them need not be copied in one piece. What comes and
-        goes meanwhile may be among them, or not.
+        The first `skipped` of them are left out. A million of them need not be copied at once. Those that come or
+        go in the meantime may or may not be included.
         """
         return self.subscriptions.some_values(place, skipped)
 
@@ -180,7 +180,7 @@ cdef class Link:
             self._unsubscribe_any()
 
     def unsubscribe_some(self):
-        """Of a closed link, which gets nothing any more: the rest of very many when everybody has had a turn."""
+        """For a closed link with very many subscriptions: end some now and the rest after others have had a turn."""
         cdef int k
         for k in range(MOST_UNSUBSCRIBED):
             if self.subscriptions.count == 0:
@@ -201,7 +201,7 @@ cdef class Link:
     cdef int end(self, Subscription subscription) except -1:
         """Take a subscription out of its interest, and its shadows out of theirs.
 
-        If this fails for want of memory while it is still in the trie, it can be called again.
+        If this runs out of memory while the subscription is still in the trie, it can be called again.
         """
         if self.shadows is not None:
             self._end_shadows(subscription.sid)
@@ -270,15 +270,15 @@ cdef class Link:
         raise NotImplementedError
 
     cdef bint receive_traced(self, Link publisher, Subscription subscription, Message *message, object trace) except -1:
-        """A message for a sink, of which a trace is made. Returns whether it got it.
+        """A traced message for a sink. Returns whether the sink got it.
 
-        Most sinks are parts of the server, which traces do not show and which get what is only to be traced, too.
+        Most sinks are parts of the server. Traces do not show those, and they get trace-only messages, too.
         """
         self.receive(publisher, subscription, message)
         return True
 
     cdef int when_drained(self, object waiter) except -1:
-        """Have `waiter()` called, at the end of a tick, once the outbox is empty or the link is closed."""
+        """Call `waiter()` at the end of a tick, once the outbox is empty or the link is closed."""
         if self.waiters is None:
             self.waiters = []
         self.waiters.append(waiter)
@@ -299,11 +299,11 @@ cdef class LinkHost:
         raise NotImplementedError
 
     cdef int resume_held(self, Link link) except -1:
-        """The same outside of a poll, which ends with a flush."""
+        """The same outside of a poll; ends with a flush."""
         raise NotImplementedError
 
     cdef int await_greeting(self, Link link, bint writable) except -1:
-        """Choose what its owner is called for."""
+        """Set which event its owner is called for."""
         raise NotImplementedError
 
     cdef int end_greeting(self, Link link, Transport transport) except -1:

@@ -1,4 +1,4 @@
-# Subjects that are published to others. The theory is at the top of mappings.pyx.
+# Subjects whose messages are published to other subjects. The theory is at the top of mappings.pyx.
 
 from libc.stdint cimport uint64_t
 

@@ -1,8 +1,8 @@
-"""Subjects that are published to others: the mappings of an account.
+"""Subjects whose messages are published to other subjects: the mappings of an account.
 
-Where the messages of a subject go is asked once and kept: `find(subject)` returns None if they stay, or a tuple of
-choices (percent up to here, subject). One is drawn for each message; where no choice is left, the message is lost.
-A transform that is not the same each time is called each time.
+Where the messages of a subject go is looked up once and cached: `find(subject)` returns None if they stay, or a tuple
+of choices (percent up to here, subject). One is drawn at random for each message; if no choice applies, the message is
+lost. A transform that is not the same each time is called each time.
 """
 
 cimport cython

@@ -6,7 +6,7 @@ from headrace.engine.core.outboxes cimport Outboxes
 
 
 cdef inline bint wants_no_responders(Link link, Message *message) noexcept:
-    """Inlined into the parser: a publish that nobody gets and that is no request costs no call."""
+    """Inlined into the parser: a publish that nobody gets costs no call unless it is a request."""
     return message.reply_length != 0 and link.flags & NO_RESPONDERS != 0
 
 

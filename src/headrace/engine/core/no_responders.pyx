@@ -1,6 +1,6 @@
 """No responders: a request that nobody subscribes to is answered at once, with status 503 on its own reply subject.
 
-Only where the requester asked for it (`no_responders` in CONNECT), and only if it subscribes to the reply subject itself.
+Only if the requester asked for it (`no_responders` in CONNECT), and only if it subscribes to the reply subject itself.
 """
 
 from libc.stdint cimport uint32_t
@@ -10,7 +10,7 @@ from headrace.engine.core.trie cimport Subscription
 
 
 cdef int answer_no_responders(Outboxes outboxes, Link link, Message *message) except -1:
-    """Nobody got this request: say so to its publisher."""
+    """Nobody got this request: tell its publisher."""
     cdef Route *route = link.interest.lookup(message.reply, message.reply_length)
     cdef Subscription subscription
     cdef bytes subject, headers, line

@@ -11,9 +11,9 @@ from headrace.engine.core.tick cimport EventQueue, Tick
 cdef enum:
     ARENA_SIZE = 1048576
     MOST_BODIES = 8192             # of a tick
-    OWED_LIMIT = 33554432          # bytes: flush in the middle of a tick past this
+    OWED_LIMIT = 33554432          # bytes: beyond this, flush in the middle of a tick
     APART_SHARE = 24576            # the same for frames that could not be shared, for each receiver
-    MOST_PIECES = 1010             # of a link; with 1024 those of ten links would be in the same few lines of the cache
+    MOST_PIECES = 1010             # of a link; with 1024, those of ten links would share the same few cache lines
 
 cdef class Backlogs:
     cdef char **pool               # empty backlogs of the usual size
@@ -27,7 +27,7 @@ cdef class Backlogs:
 
 
 cdef class Outboxes:
-    # first what every message needs
+    # what every message needs comes first
     cdef Py_ssize_t arena_used
     cdef long long owed            # bytes of spans appended for receivers since the last flush
     cdef long long owed_apart      # bytes copied for single receivers since the last flush
@@ -43,7 +43,7 @@ cdef class Outboxes:
     cdef Piece **spare_pieces      # of links that were flushed
     cdef Py_ssize_t spare_count
     cdef void **dirty              # links with something to flush (borrowed)
-    cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in a flush that is under way
+    cdef Py_ssize_t dirty_flushed  # those before it have been flushed, in the current flush
     cdef Py_ssize_t dirty_capacity
     cdef Outgoing *outgoing        # of the first links of `dirty`, which the flush threads have written
     cdef Py_ssize_t outgoing_count
@@ -85,7 +85,7 @@ cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, 
             return outboxes.append_piece(receiver, start, length)
         outboxes.settle_span(receiver)
     if not receiver.flags & DIRTY:
-        outboxes.mark_dirty(receiver)    # first: a span that is not flushed in this tick refers to what is gone
+        outboxes.mark_dirty(receiver)    # first: a span that is not flushed in this tick would refer to lost data
     receiver.span_start = start
     receiver.span_length = length
     outboxes.owed += length
@@ -93,5 +93,5 @@ cdef inline int append_span(Outboxes outboxes, Link receiver, Py_ssize_t start, 
 
 
 cdef inline bint owes_much(Outboxes outboxes) noexcept:
-    """Whether so much is queued in this tick that it should be written now."""
+    """Whether enough is queued in this tick that it should be written now."""
     return outboxes.owed > OWED_LIMIT or outboxes.owed_apart > APART_SHARE * outboxes.dirty_count

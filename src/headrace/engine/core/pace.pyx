@@ -1,24 +1,24 @@
 """When to wait: the two cases in which a moment of patience makes the hub faster.
 
 It may linger after a tick, awake, because the next event is near, and it may gather before a tick, asleep, because
-messages come one by one. Both are bets on what peers do. Each is tried, measured and given up where it does not pay, so
-that no peer is slower for it by more than the rare trial.
+messages come one by one. Both are bets on what peers do. Each is tried, measured, and given up if it does not pay, so
+that no peer loses more by it than the rare trial costs.
 
 Row `4-1` of `headrace bench compare` (four publishers, one message per system call) needs gathering: with a `gather`
 that returned at once it ran at a quarter of the rate, with sixteen times the CPU (2026-11-16, 11 alternating rounds).
-To read it costs this file and three calls in hub.pyx; no other file knows of it.
+All of it is in this file and three calls in hub.pyx; no other file knows about it.
 """
 
 from headrace.engine.basics.system cimport epoll_event, epoll_wait, monotonic, nanosleep, timespec
 
 cdef double LINGER_SECONDS = 0.000080
-cdef int LINGER_AT = 8                       # a success counts one, a failure minus two: linger from here on
+cdef int LINGER_AT = 8                       # a success counts one, a failure minus two: linger from this score on
 cdef int LINGER_MOST = 16
-cdef uint64_t LINGER_PROBE = 64              # lulls between two tries while it does not
+cdef uint64_t LINGER_PROBE = 64              # lulls between two tries while it does not linger
 cdef timespec GATHER_TIME
 GATHER_TIME.tv_sec = 0
 GATHER_TIME.tv_nsec = 500_000
-cdef double GATHER_GAIN = 1.2                # by which gathering has to raise the rate of messages
+cdef double GATHER_GAIN = 1.2                # the factor by which gathering has to raise the message rate
 cdef Py_ssize_t GATHER_TRIAL = 4             # ticks after which that is judged
 cdef double DENSE_SECONDS = 0.000030         # ticks that follow each other this closely
 cdef long long DENSE_MESSAGES = 16           # with no more messages than this
@@ -39,8 +39,8 @@ cdef class Pace:
     cdef int linger(self, int epoll, epoll_event *events, int most) except -2:
         """Stay awake for a moment if the next event has lately come within that time.
 
-        To be woken costs more than all that we do for a request: 50 us on an idle virtual machine. nats-server's
-        runtime lingers, too. Where nothing comes in time it is tried only now and then.
+        Being woken costs more than all the work of a request: 50 us on an idle virtual machine. nats-server's
+        runtime lingers, too. If nothing arrives in time, lingering is only tried now and then.
         """
         cdef int count = 0
         cdef double give_up
@@ -59,11 +59,11 @@ cdef class Pace:
     cdef int watch(self, double now, long long messages, long long total) except -1:
         """After a tick with `messages`, of `total` so far: decide whether to gather before the next ones.
 
-        A client that writes message by message has each of them sent by itself, as long as we read, and so
-        acknowledge, them at once. Left alone for a moment, its kernel runs out of window and puts the rest together,
+        A client that writes message by message has each of them sent on its own as long as we read, and so acknowledge,
+        them at once. Left alone for a moment, its kernel runs out of window and coalesces the rest,
         which costs it a fraction: with 4 such publishers the ratio to nats-server was 0.5, and is 2 with gathering.
         Where requests wait for their replies it does harm. So it is tried after many ticks of few messages in close
-        succession, kept while it raises the rate, and tried ever more seldom where it does not.
+        succession, kept while it raises the rate, and tried less and less often if it does not.
         """
         cdef double since = now - self.last_tick
         self.last_tick = now

@@ -18,14 +18,14 @@ cdef class Parser:
     cdef Outboxes outboxes
     cdef Publishers publishers
     cdef bytes mapped              # the subject that the message in hand is published to instead
-    cdef bytes changed             # what the message in hand has in the place of its headers and body
+    cdef bytes changed             # what replaces the headers and body of the message in hand
     cdef long long max_payload
     cdef Py_ssize_t control_line_limit
     cdef Py_ssize_t longest_in_buffer    # a frame that is longer gets a buffer of its own
     cdef long long in_msgs
     cdef long long in_bytes
     cdef long long turn_began      # what `_delivered` returned when the turn of the link in hand began
-    cdef uint64_t lines            # operations of one line so far
+    cdef uint64_t lines            # one-line operations so far
 
     cdef char *parse(self, Link link, char *at, char *end) except NULL
     cdef char *_operation(self, Link link, char *at, char *end) except NULL

@@ -2,13 +2,13 @@
 
 The grammar follows nats-server's parser byte by byte: an error is raised at the first byte that cannot be right, and
 arguments are split as its parser splits them (a lone CR inside a line that ends in a bare LF costs its last byte).
-Messages are delivered here; everything else is a line for the owner of the link, which decides.
+Messages are delivered here; everything else is a line that the link's owner decides on.
 
-A link's turn ends after TURN_BYTES of deliveries: with a wide fan-out one buffer of a publisher makes work for many
-milliseconds. But what is delivered has to be written, and a system call costs as much as some kilobytes: a turn lasts
-until every receiver gets WRITE_BYTES, or OWED_LIMIT is reached. With 10,000 receivers that is a third of the time per
-message (`python -m benchmarks.growth subscribers`). A buffer full of SUB also makes work for many milliseconds: there
-the turn ends with the time of the poll.
+A link's turn ends after TURN_BYTES of deliveries: with a wide fan-out one buffer from a publisher makes work for many
+milliseconds. But deliveries have to be written, and a system call costs as much as some kilobytes: a turn lasts
+until every receiver gets WRITE_BYTES, or OWED_LIMIT is reached. With 10,000 receivers that takes a third of the time
+per message (`python -m benchmarks.growth subscribers`). A buffer full of SUB also makes work for many milliseconds;
+such a turn ends when the time of the poll is up.
 """
 
 cimport cython
@@ -32,7 +32,7 @@ from headrace.engine.basics.system cimport monotonic
 from headrace.engine.core.tick cimport Tick
 from headrace.engine.core.traced_deliveries cimport TracedDeliveries
 
-cdef long long TURN_BYTES = 8 * 1024 * 1024    # what one link may have delivered before others get their turn
+cdef long long TURN_BYTES = 8 * 1024 * 1024    # that one link may cause to be delivered before others get their turn
 cdef long long WRITE_BYTES = 4 * 1024          # for each receiver, if that is more
 cdef long long HEAD_BYTES = 32                 # about what a frame has besides its payload, which may be empty
 cdef uint64_t LINES_AT_A_TIME = 64             # SUB and the like, between two looks at the clock
@@ -101,11 +101,11 @@ cdef class Parser:
         while argument < end and is_space(argument[0]):
             argument += 1
         if argument - at > NAME_LENGTHS[operation] + 1:
-            # One space is enough: an unfinished line must not grow past its limit by leading spaces.
+            # One space is enough: leading spaces must not let an unfinished line grow past its limit.
             return shorten_spaces(at, argument, NAME_LENGTHS[operation])
         if argument == end:
             return at
-        # The first byte of the argument is never the end of the line: so nats-server reads it.
+        # The first byte of the argument is never the end of the line: that is how nats-server reads it.
         newline = <char *> memchr(argument + 1, c'\n', end - argument - 1)
         if newline == NULL:
             if end - argument > self.control_line_limit + 1:
@@ -126,7 +126,7 @@ cdef class Parser:
         return newline + 1
 
     cdef int _short(self, Link link, int operation) except -1:
-        """PING, PONG and +OK: whatever is between the name and the end of the line means nothing."""
+        """PING, PONG and +OK: anything between the name and the end of the line is ignored."""
         link.skipping = 0
         if link.flags & TRACED:
             link.owner.on_trace('in', NAMES[operation], b'')
@@ -268,18 +268,18 @@ cdef class Parser:
         return self.deliveries.out_bytes + HEAD_BYTES * self.deliveries.out_msgs
 
     cdef bint _turn_is_over(self) noexcept:
-        """After TURN_BYTES. What is owed was most often delivered in this turn; after a flush there are no receivers."""
+        """After TURN_BYTES. What is owed was usually delivered in this turn; after a flush there are no receivers."""
         return self._delivered() - self.turn_began > min(WRITE_BYTES * self.outboxes.dirty_count, OWED_LIMIT)
 
     # -- messages of which a trace is made ------------------------------------------------------------------------
 
     cdef bint _asks_for_trace(self, Link link, const char *headers, Py_ssize_t length) noexcept:
-        """Not inlined: it would cost those that have no headers a nanosecond."""
+        """Not inlined: that would cost messages without headers a nanosecond."""
         return asks_for_trace(headers, length, link.interest.traces_parents)
 
     cdef int _report_oversized(self, Link link, PublishArguments *arguments, const char *headers,
                                Py_ssize_t length) except -1:
-        """What has arrived of its headers may ask for a trace."""
+        """The part of its headers that has arrived may ask for a trace."""
         if self._asks_for_trace(link, headers, length):
             link.owner.on_oversized(arguments.tokens[0].start[:arguments.tokens[0].length], headers[:length],
                                     arguments.size)
@@ -288,8 +288,8 @@ cdef class Parser:
     cdef int _publish_traced(self, Link link, Message *message) except -1:
         """Ask the owner what to do with a message whose headers ask for a trace.
 
-        None: publish it as any other; bytes: with these headers; False: drop it; otherwise it has a trace, which notes
-        what becomes of it.
+        None: publish it like any other; bytes: with these headers; False: drop it; otherwise the answer is a trace,
+        which notes what happens to it.
         """
         trace = link.owner.on_traced(message.subject[:message.subject_length], message.payload[:message.header_length],
                                      message.size)
@@ -308,7 +308,7 @@ cdef class Parser:
             self._send_traced(link, message, trace)
         finally:
             trace.finish()
-        if monotonic() > self.tick.ends:         # Python notes every receiver, which takes a while
+        if monotonic() > self.tick.ends:         # Python records every receiver, which takes a while
             self.publishers.end_turn(link)
         return 0
 

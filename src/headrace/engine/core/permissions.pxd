@@ -11,7 +11,7 @@ cdef struct Verdict:
     char text[1]                   # the subject; the rest of it follows
 
 cdef class Verdicts:
-    cdef Verdict **slots           # direct-mapped; NULL until there is a first one
+    cdef Verdict **slots           # direct-mapped; NULL until there is a first verdict
     cdef Verdict *latest
     cdef uint64_t seed
 
@@ -30,7 +30,7 @@ cdef class PermissionSet:
     cdef object __weakref__
     cdef readonly bint limits_publishing
     cdef readonly long long max_responses      # to each message; 0: none, negative: any number
-    cdef readonly double response_seconds      # after the message; not positive: for ever
+    cdef readonly double response_seconds      # after the message; not positive: forever
     cdef Filter publish_allow
     cdef Filter publish_deny
     cdef bint publishes_nothing                # nothing is allowed, except for responses
@@ -47,7 +47,7 @@ cdef class DeliveryFilter:
     cdef Rules allow               # None: everything is allowed
     cdef Rules deny                # None: nothing is denied
     cdef bytes queue
-    cdef Verdicts verdicts         # None: they are worked out each time
+    cdef Verdicts verdicts         # None: they are computed each time
 
     cdef bint denies(self, const char *subject, uint32_t length) except -1
     cdef bint delivers(self, const char *subject, uint32_t length) except -1

@@ -1,22 +1,22 @@
 """What a peer may publish and subscribe to.
 
 A PermissionSet is made once from the rules of a user and shared by all links of that user. The rules are
-nats-server's: a subject is allowed if a rule matches it (or if there are none), and not if a rule that denies matches it.
+nats-server's: a subject is allowed if an allow rule matches it (or there are none), and no deny rule matches it.
 A rule for subscriptions may name a queue, and is then about members of that queue group:
 
     allow  foo             foo, alone or in any queue group
     allow  foo v1          foo, but only in the queue group v1
     allow  foo, foo v1     foo alone, or in the queue group v1
 
-A publish is held against 100 rules once per subject: the verdict is kept in a direct-mapped table, whose size bounds
-what a peer can make us spend. A SUB is held against them once.
+A publish is checked against 100 rules once per subject: the verdict is kept in a direct-mapped table, whose size bounds
+the memory that a peer can make us use. A SUB is checked once.
 
 Deliveries: a wildcard subscription may be wider than what is denied. So a subscription carries a DeliveryFilter, which
-is asked when a route is made; a message along a route costs nothing more. The messages of streams come under another
-subject than that of their route, and are asked about one by one (there, the verdicts are kept, too).
+is consulted when a route is made; a message along a route costs nothing more. The messages of streams come under
+another subject than that of their route, and are checked one by one (there, the verdicts are kept, too).
 
-nats-server lets who may subscribe to `foo.*` subscribe to `foo.>`, and then delivers foo.a.b. Here, the subscription is
-accepted as well, and gets what the rules allow.
+nats-server lets a user who may subscribe to `foo.*` subscribe to `foo.>`, and then delivers foo.a.b. Here, the
+subscription is accepted as well, but gets only what the rules allow.
 """
 
 cimport cython
@@ -31,7 +31,7 @@ from headrace.engine.basics.system cimport monotonic
 import os
 
 cdef uint64_t SLOTS = 1024                   # a power of two
-cdef uint32_t LONGEST_KEPT = 256             # bytes of a subject; a longer one is worked out each time
+cdef uint32_t LONGEST_KEPT = 256             # bytes of a subject; for a longer one it is computed each time
 cdef Py_ssize_t MOST_SHARED_FILTERS = 64     # peers choose the names of queues
 cdef Py_ssize_t MOST_AWAITED = 65536         # responses per link; the oldest are dropped
 cdef uint64_t NOTES_BETWEEN_PRUNES = 4096
@@ -40,7 +40,7 @@ cdef double SECONDS_BETWEEN_PRUNES = 1.0
 
 @cython.final
 cdef class Verdicts:
-    """What was found for the subjects in use: one slot per hash, and the newest replaces the one before."""
+    """The verdicts for the subjects in use: one slot per hash, and the newest replaces the one before."""
 
     def __cinit__(self):
         self.seed = int.from_bytes(os.urandom(8), 'little')
@@ -68,7 +68,7 @@ cdef class Verdicts:
         return verdict
 
     cdef void keep(self, uint64_t hashed, const char *subject, uint32_t length, bint passes) noexcept:
-        """Without memory for it, it is worked out again the next time."""
+        """If there is no memory for it, it is computed again the next time."""
         cdef uint64_t slot = hashed & (SLOTS - 1)
         cdef Verdict *verdict
         if length > LONGEST_KEPT:
@@ -102,14 +102,14 @@ cdef Filter filter_of_some(patterns):
 
 @cython.final
 cdef class Rules:
-    """Of subscriptions: (subject, queue or None) of each."""
+    """Rules for subscriptions: (subject, queue or None) of each."""
 
     def __init__(self, rules):
         self.plain = filter_of_some([subject for subject, queue in rules if queue is None])
         self.queues = [(Filter((subject,)), queue) for subject, queue in rules if queue is not None]
 
     cdef bint match_any(self, const char *subject, uint32_t length, bytes queue) except -1:
-        """Whether a rule matches that is about this queue, or about all."""
+        """Whether a rule for this queue, or for all queues, matches."""
         if match(self.plain, subject, length):
             return True
         if queue is None:
@@ -120,12 +120,12 @@ cdef class Rules:
         return False
 
     def queues_of(self, bytes subject):
-        """The queues that rules for this subject name."""
+        """The queues named by rules for this subject."""
         return [name for rule, name in self.queues if match(<Filter> rule, subject, <uint32_t> len(subject))]
 
 
 cdef bint queue_matches(bytes queue, bytes rule) except -1:
-    """Names of queues can have wildcards in rules; one of a peer matches only if it is not wider."""
+    """Queue names can have wildcards in rules; a peer's name matches only if it is not wider."""
     cdef list ours, theirs
     if queue == rule:
         return True
@@ -169,7 +169,7 @@ cdef class PermissionSet:
         self.delivery_filters = {}
 
     def may_publish(self, bytes subject not None):
-        """Responses aside."""
+        """Not considering responses."""
         return self.allows_publish(subject, <uint32_t> len(subject))
 
     cdef bint allows_publish(self, const char *subject, uint32_t length) except -1:
@@ -188,7 +188,7 @@ cdef class PermissionSet:
         return passes
 
     def may_subscribe(self, bytes subject not None, bytes queue):
-        """Whether a SUB is accepted. A wildcard in it is a token like others: `foo.*` must be allowed as such."""
+        """Whether a SUB is accepted. A wildcard in it is a token like any other: `foo.*` must be allowed as such."""
         cdef uint32_t length = <uint32_t> len(subject)
         cdef bint allowed = True
         if self.subscribe_allow is not None:
@@ -201,7 +201,7 @@ cdef class PermissionSet:
                             or not self.subscribe_deny.match_any(subject, length, queue))
 
     cdef DeliveryFilter filter_of(self, bytes subject, bytes queue):
-        """For a subscription that is accepted; None: it may get everything that comes."""
+        """The filter for an accepted subscription; None: it may get everything."""
         cdef DeliveryFilter found
         if self.subscribe_deny is None and (self.subscribe_allow is None or not subject.endswith(b'>')):
             return None
@@ -244,7 +244,7 @@ cdef class DeliveryFilter:
         return denied
 
     cdef bint delivers(self, const char *subject, uint32_t length) except -1:
-        """Of a message that comes under the subject that it was published to."""
+        """For a message that is delivered under the subject it was published to."""
         return (self.allow is None or self.allow.match_any(subject, length, self.queue)) \
             and not self.denies(subject, length)
 

@@ -1,4 +1,4 @@
-# What a link has to send of the arena. The theory is at the top of outboxes.pyx.
+# What a link has to send from the arena. The theory is at the top of outboxes.pyx.
 
 from libc.stdint cimport uint32_t
 
@@ -6,7 +6,7 @@ from headrace.engine.basics.system cimport iovec
 from headrace.engine.core.link cimport Link, Piece
 
 cdef enum:
-    EMPTY_BODY = 0                 # the first of a tick, for what is a frame already
+    EMPTY_BODY = 0                 # the first of a tick, for what is already a complete frame
     MOST_PARTS = 1024              # that a system call takes
     JOINED_SIZE = 262144           # what is copied together for a system call
     LONG_FRAME = 4096              # up to this, copying is cheaper than further parts of a system call
@@ -17,7 +17,7 @@ cdef struct Body:
     uint32_t length
 
 cdef struct Outgoing:
-    # The outbox of a link while it is written, by any thread: what it has to send, and what came of it.
+    # The outbox of a link while it is written, by any thread: what it has to send, and the result.
     int fd
     const char *backlog
     Py_ssize_t backlog_length

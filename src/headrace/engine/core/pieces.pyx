@@ -1,8 +1,8 @@
 """The pieces of an outbox on their way out: gathered for a system call, or copied to the backlog.
 
-A piece is a head and consecutive bodies, each of which follows that head. The frames are copied one behind the other into
-one buffer, which the next link uses again while it is in the cache. Only what is long goes to the system call as it is: a
-head and a body of their own cost more in there than a short copy costs here.
+A piece is a head and consecutive bodies, each of which follows that head. The frames are copied one after another into
+one buffer, which the next link reuses while it is in the cache. Only long ones go to the system call as they are:
+there, a separate head and body cost more than a short copy costs here.
 
 Rows of `headrace bench compare` that need it: `10-10`, with fewer and longer writes, and `10-100`, with fewer parts in each.
 """
@@ -29,7 +29,7 @@ cdef void describe(Link link, Outgoing *outgoing) noexcept:
 
 
 cdef void write_out(Gathering *gathering, Outgoing *outgoing) noexcept nogil:
-    """Write to the socket until it is full or nothing is left. `gathering` is this thread's own, but for the arena."""
+    """Write to the socket until it is full or nothing is left. `gathering` is this thread's own, without the arena."""
     cdef Place place
     cdef Py_ssize_t offered, written
     cdef int count = gather_first(gathering, outgoing, &place)
@@ -38,7 +38,7 @@ cdef void write_out(Gathering *gathering, Outgoing *outgoing) noexcept nogil:
         offered = _total_length(gathering.parts, count)
         written = writev(outgoing.fd, gathering.parts, count)
         if written < 0:
-            if outgoing.written == 0:            # otherwise the next attempt meets the error again
+            if outgoing.written == 0:            # otherwise the next attempt will see the error again
                 outgoing.error = errno
                 outgoing.written = FAILED
             return
@@ -65,7 +65,7 @@ cdef int _gather(Gathering *gathering, const Outgoing *outgoing, Place *place, i
     cdef Body *body
     cdef Body *end
     cdef char *at = gathering.joined
-    cdef char *start = at                # of the frames that are in no part so far
+    cdef char *start = at                # of the frames that are not in a part yet
     cdef char *full = at + JOINED_SIZE - LONG_FRAME
     while place.piece < outgoing.piece_count and at <= full and count < MOST_PARTS - 3:
         piece = &outgoing.pieces[place.piece]

@@ -10,7 +10,7 @@ cdef class Publishers:
     cdef EventQueue events
     cdef SlowConsumers slow_consumers
     cdef Outboxes outboxes
-    cdef dict links                # all links of the hub, which are judged as receivers
+    cdef dict links                # all links of the hub, to be judged as receivers
     cdef list paused               # those that wait for receivers to drain, or for their turn
     cdef list ended_turns          # links that have had their share of a tick, and have sent more
     cdef list stalled              # those that wait because a receiver is critical

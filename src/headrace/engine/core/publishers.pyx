@@ -1,10 +1,10 @@
 """Backpressure: which publishers wait, and for what.
 
-A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before,
+A receiver may have max_pending bytes waiting; past that it is closed, as in nats-server. Long before that,
 publishers wait, so that memory does not grow. They are not read
   - while one of their receivers is congested: more than SOFT_BACKLOG (or 75 % of max_pending) waits for it;
   - while all receivers together, each counted to FAIR_SHARE, have more than BUDGET waiting;
-  - while the log that they publish to has more waiting for the disk than it may (stream_sink.pyx).
+  - while the log that they publish to has too much waiting for the disk (stream_sink.pyx).
 Nobody waits for a receiver that is slow: one that accepted less than SLOW_BYTES in a window of WINDOW_SECONDS while
 publishers waited for it, or, if it is not congested, nothing at all. It counts again when it has caught up. The window
 is long because a full socket reports room only when a third of it is free: a steady reader of 12 MB/s was seen to
@@ -32,7 +32,7 @@ cdef Py_ssize_t STALL_BYTES = 64 * 1024
 
 @cython.final
 cdef class Publishers:
-    """Those that are not read for a while. A publisher is any link that has sent messages."""
+    """The publishers that are temporarily not read. Any link that has sent messages is a publisher."""
 
     def __cinit__(self, Tick tick not None, EventQueue events not None, SlowConsumers slow_consumers not None,
                   Outboxes outboxes not None, dict links not None):
@@ -75,7 +75,7 @@ cdef class Publishers:
         return 0
 
     cdef int end_turn(self, Link link) except -1:
-        """It has had enough of this tick for itself: others get a turn before the rest of what it has sent is read."""
+        """It has had its share of this tick: others get a turn before the rest of what it has sent is read."""
         if link.flags & (PAUSED | CLOSED):
             return 0
         self.ended_turns.append(link)
@@ -137,7 +137,7 @@ cdef class Publishers:
         return self._set_timer()
 
     cdef int _judge_receivers(self) except -1:
-        """At the end of a window: whoever did not drain in it is not waited for any more."""
+        """At the end of a window: stop waiting for receivers that did not drain in it."""
         cdef Link link
         for link in self.links.values():
             if link.flags & WANTS_WRITE and not link.flags & SLOW and link.blocked_in < self.slow_consumers.window:
@@ -154,7 +154,7 @@ cdef class Publishers:
         return 0
 
     cdef int _set_timer(self) except -1:
-        """Have epoll wake us when the next wait is over; at once if publishers wait for nothing but their turn."""
+        """Make epoll wake us when the next wait is over; at once if publishers wait only for their turn."""
         cdef double seconds = WINDOW_SECONDS
         if self.ended_turns or self.paused and not self.slow_consumers.holds_publishers():
             seconds = 0

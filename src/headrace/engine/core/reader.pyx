@@ -1,8 +1,8 @@
-"""From sockets to the parser: one buffer that all links are read into, and the frames that have not arrived whole.
+"""From sockets to the parser: one buffer that all links are read into, and the frames that have arrived in part.
 
-`partial` of a link has the beginning of a frame that has not arrived whole. The next read puts it in front of the new
-bytes, in the headroom of the shared buffer, unless the frame is too long for that: then it has got a buffer of its own
-of the announced (and checked) length, and the socket is read straight into it.
+A link's `partial` has the beginning of a frame that has arrived in part. The next read puts it in front of the new
+bytes, in the headroom of the shared buffer, unless the frame is too long for that: then it has been given its own
+buffer of the announced (and checked) length, and the socket is read straight into it.
 
 A publisher that has to wait is not read; what it had already sent waits in its `partial`.
 """
@@ -35,7 +35,7 @@ cdef class Reader:
         PyMem_Free(self.buffer)
 
     cdef int set_control_line_limit(self, Py_ssize_t limit) except -1:
-        # A control line that has not arrived whole has to fit into the headroom, with its operation in front.
+        # A control line that has arrived in part has to fit into the headroom, including its operation.
         cdef Py_ssize_t headroom = max(HEADROOM, limit + 1024)
         cdef void *grown
         if self.tick.running:
@@ -78,7 +78,7 @@ cdef class Reader:
         return self._feed(link, start, self.buffer + self.headroom + count)
 
     cdef int _read_long_frame(self, Link link) except -1:
-        """Read the rest of a long frame to where it belongs, and what follows it into the shared buffer."""
+        """Read the rest of a long frame into its own buffer, and what follows into the shared buffer."""
         cdef iovec parts[2]
         cdef Py_ssize_t count, missing = link.frame_total - link.partial_length
         cdef char *frame
@@ -112,7 +112,7 @@ cdef class Reader:
         return 0
 
     cdef int _look_inside(self, Link link) except -1:
-        """Its transport has kept something that epoll does not know of."""
+        """Its transport holds bytes that epoll does not know about."""
         if link.transport.inside & UNREAD_INSIDE:
             self.tick.read_again(link)
         if link.transport.inside & UNSENT_INSIDE and not link.flags & DIRTY:

@@ -33,18 +33,18 @@ cdef struct Route:
     char *text                     # the subject, then the prefixes
 
 cdef class RouteCache:
-    # first what every message needs
-    cdef Route *latest             # the route of the last lookup, which is most often that of the next one, too
+    # what every message needs comes first
+    cdef Route *latest             # the route of the last lookup, which is usually that of the next one, too
     cdef uint64_t wildcard_changes
     cdef uint64_t hits
     cdef uint64_t seed
     cdef Route **slots             # direct-mapped: one slot per hash
     cdef uint32_t *seen            # for each slot, a part of the hash of the last subject that was not in it
-    cdef Route *passing            # the route of a subject that was not seen before: a block that is used again
+    cdef Route *passing            # the route of a subject that was not seen before: a block that is reused
     cdef size_t passing_capacity
     cdef size_t used_bytes
     cdef uint64_t hand             # the next slot to empty when routes use too much memory
-    cdef Route *sink_route         # to a sink alone, for all subjects of this shape
+    cdef Route *sink_route         # to a single sink, for all subjects of this shape
     cdef Shape sink_shape
     cdef list changed_patterns     # the last wildcard subjects whose interest changed, by change number
 

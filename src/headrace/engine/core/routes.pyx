@@ -3,21 +3,21 @@
 A route has the subscriptions that match a subject, laid out so that the delivery loop only copies. Subscribers that
 would get byte for byte the same frame (same subject, same sid) form a group, whose frame is written once for all of
 them. Routes are cached in a direct-mapped table: one slot per hash, and the newest replaces the one before. Its size
-bounds the memory that a peer can make us spend by publishing to ever new subjects. (Routes to many receivers are long:
+bounds the memory that a peer can make us use by publishing to ever new subjects. (Routes to many receivers are long:
 past CACHE_BYTES together, slots are emptied in turn.)
 
-A subject gets into the table when it comes for the second time. Many never do: replies are sent to subjects that are
-made for them. Their routes are written into one block of memory, each over the one before, and replace nothing.
+A subject gets into the table the second time it is used. Many never are: replies are sent to subjects that are made for
+them. Their routes are written into one block of memory, each over the previous one, and replace nothing.
 
-Acknowledgements of a consumer's messages, and most subjects of a stream, come once and have one receiver, a sink, to which
-no frame is written. One route then serves all subjects of the same shape (trie.pxd): a fifth of what the server does in the
-row stream-pull of the benchmark. So do gets from a bucket, whose sink is the one member of a queue group: two fifths of what
-the server does in the row kv-get.
+Acknowledgements of a consumer's messages, and most subjects of a stream, are used once and have one receiver, a sink,
+to which no frame is written. One route then serves all subjects of the same shape (trie.pxd), which saves a fifth of
+the server's work in row stream-pull of the benchmark. Likewise for gets from a bucket, whose sink is the only member of
+a queue group: two fifths of the server's work in row kv-get.
 
 A route is dropped exactly when interest that matches it changes:
-  - a change of a literal subject concerns one slot of the table;
-  - a change of a wildcard subject is only noted in a journal. A route compares the notes made since it was last used
-    with its own subject and, if none matches, is good again. One that was not used for a whole journal is rebuilt.
+  - a change to a literal subject affects one slot of the table;
+  - a change to a wildcard subject is only noted in a journal. A route compares the notes made since it was last used
+    with its own subject and, if none matches, is valid again. One that was not used for a whole journal is rebuilt.
 So SUB and UNSUB cost the same however many routes are cached; scanning the table, which is what nats-server does for
 wildcards, would make a wildcard SUB cost 30 us with a full table.
 """
@@ -35,7 +35,7 @@ from headrace.engine.core.trie cimport Shape, Subscription, SubscriptionList
 import os
 
 cdef size_t CACHE_BYTES = 16 * 1024 * 1024   # of all cached routes together
-cdef size_t PASSING_BYTES = 16 * 1024        # the longest that is not cached when its subject comes first
+cdef size_t PASSING_BYTES = 16 * 1024        # the longest that is not cached the first time its subject is used
 cdef uint64_t JOURNAL = 64                   # wildcard changes that a cached route can catch up with
 
 
@@ -76,10 +76,10 @@ cdef class RouteCache:
 
     cdef Route *add(self, uint64_t hashed, const char *subject, uint32_t length, SubscriptionList *found,
                     uint32_t plain_count, list queue_sizes, list delivered, const Shape *shape) except NULL:
-        """Make a route to these subscriptions, the plain ones first. It is valid until interest changes, or the next one.
+        """Make a route to these subscriptions, the plain ones first. Valid until interest changes or the next call.
 
-        `delivered` has the subjects of those that get it under another one; None: nobody does. `shape` is of the subjects
-        that it is good for; NULL: for this one.
+        `delivered` has the subjects of those that get it under another one; None: nobody does. `shape` describes the
+        subjects that the route is good for; NULL: only this one.
         """
         cdef size_t size = size_of_route(length, found, <uint32_t> len(queue_sizes), delivered)
         cdef bint lasting = self._was_seen(hashed) or size > PASSING_BYTES
@@ -116,7 +116,7 @@ cdef class RouteCache:
         self.sink_shape = shape[0]
 
     cdef bint _was_seen(self, uint64_t hashed) noexcept:
-        """Whether this subject is the last that was looked for in vain in its slot. From now on it is."""
+        """Whether this subject was the last one not found in its slot. From now on it is."""
         cdef uint32_t *seen = &self.seen[hashed & (ROUTE_SLOTS - 1)]
         cdef uint32_t part = <uint32_t> (hashed >> 32) | 1
         if seen[0] == part:
@@ -125,11 +125,11 @@ cdef class RouteCache:
         return False
 
     cdef Route *_block(self, size_t size, bint lasting) except NULL:
-        """Memory for a route, of its own or until the next one."""
+        """Memory for a route: a block of its own, or the shared one until the next call."""
         cdef Route *block
         if not lasting:
             if self.latest == self.passing:
-                self.latest = NULL     # it is about to become another
+                self.latest = NULL     # it is about to be overwritten
             if size <= self.passing_capacity:
                 return self.passing
         block = <Route *> PyMem_Malloc(size)
@@ -216,7 +216,7 @@ cdef void fill_route(Route *route, size_t size, const char *subject, uint32_t le
 cdef int write_groups(Route *route, uint32_t count, list delivered) except -1:
     """Neighbours with the same sid form a group, except in a queue group, of which one member gets the message.
 
-    So do those who get it under the same other subject.
+    So do those that get it under the same other subject.
     """
     cdef char *text = route.text + route.subject_length
     cdef uint32_t k, group = 0

@@ -11,7 +11,7 @@ cdef class Sink(Link):
     cdef Tick tick
     cdef Publishers publishers
     cdef Deliveries deliveries
-    cdef bint noted                # settle() is already on the list of what is called at the end of the tick
+    cdef bint noted                # settle() is already scheduled for the end of the tick
 
     cdef int note(self) except -1
 
@@ -27,7 +27,7 @@ cdef class AckInbox(Sink):
     cdef object begin
     cdef dict pending
     cdef tuple others              # dicts
-    cdef bint settles              # the acknowledgements of this tick, until one of them cannot be settled here
+    cdef bint settles              # acknowledgements of this tick are settled here, until one cannot be
     cdef uint64_t settled          # in this tick
     cdef uint64_t lowest
 

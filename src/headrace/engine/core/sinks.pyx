@@ -1,7 +1,7 @@
 """Receivers within this process: they subscribe as a client does, and have no socket.
 
 A sink is a Link that receives its messages where a socket's would be written. While a message is being delivered its
-route is being walked, so nothing may subscribe or publish then. A sink therefore only notes what it got, and acts on
+route is being walked, so nothing may subscribe or publish. A sink therefore only notes what it got, and acts on
 all of it at the end of the tick, where the hub calls `settle`. That is also what makes it cheap: Python is called
 once per tick and sink, not once per message.
 """
@@ -28,7 +28,7 @@ cdef class Sink(Link):
     def __cinit__(self, Hub hub not None, Interest interest not None, *_):
         self.fd = -1
         self.flags = SINK | CONNECTED
-        self.imports = False           # an API and the like: a request in another account is none in this one
+        self.imports = False           # APIs and the like: a request in another account is not one in this account
         self.hub = hub
         self.tick = hub.tick
         self.publishers = hub.publishers
@@ -54,8 +54,8 @@ cdef class InboxMessage:
     cdef readonly bytes payload
     cdef readonly bytes sid
     cdef readonly object publisher         # the owner of the link that published it; None from within
-    cdef readonly bytes destination        # that it was sent to; of a stored message not the subject that it shows
-    cdef readonly object trace             # that is told what becomes of it; None: nobody asked for one
+    cdef readonly bytes destination        # what it was sent to; for a stored message not the subject that it shows
+    cdef readonly object trace             # records what happens to it; None: nobody asked for a trace
 
     def __init__(self, bytes subject, bytes reply=b'', bytes headers=b'', bytes payload=b'', bytes sid=b'',
                  publisher=None, bytes destination=None):
@@ -74,7 +74,7 @@ cdef class InboxMessage:
 cdef class Inbox(Sink):
     """Hands its messages to `receive(messages)` as a list, at the end of the tick.
 
-    One that is `prompt` does so before a PONG is sent: what a client gets for its publish comes before that.
+    A `prompt` one does so before a PONG is sent, so that a client gets the results of its publish before the PONG.
     """
 
     def __init__(self, Hub hub, Interest interest, receive, bint prompt=False):
@@ -102,7 +102,7 @@ cdef class Inbox(Sink):
         return self.note()
 
     cdef bint receive_traced(self, Link publisher, Subscription subscription, Message *message, object trace) except -1:
-        """Whoever has a `tracer` handles the trace, too."""
+        """An inbox with a `tracer` handles the trace itself."""
         if self.tracer is not None and not self.tracer(trace, message.subject[:message.subject_length]):
             return False
         self.receive(publisher, subscription, message)
@@ -123,16 +123,16 @@ cdef class Inbox(Sink):
             self.owner(messages)
 
     def take(self):
-        """What has come since the last time, for a caller that does not wait for the end of the tick."""
+        """What has arrived since the last time, for a caller that does not wait for the end of the tick."""
         cdef list messages = self.messages
         self.messages = []
         return messages
 
 
 cdef class AckInbox(Sink):
-    """Acknowledgements of a consumer's messages: the numbers in their subject are read here.
+    """Acknowledgements of a consumer's messages: the numbers in their subject are parsed here.
 
-    Most of them say no more than that a pending message is done. They are settled here, if `begin()`, which is called
+    Most of them only say that a pending message is done. They are settled here, if `begin()`, which is called
     for the first one in a tick, allows it: the message is removed from `pending` (stream sequence -> (consumer sequence,
     time)) and from the `others`. From the first that says something else on, all of this tick are kept, so that they
     stay in order.

@@ -6,7 +6,7 @@ from headrace.engine.core.link cimport Link
 from headrace.engine.core.tick cimport Tick
 
 cdef enum:
-    BUDGET = 33554432              # bytes that receivers may have waiting, all together, before publishers wait
+    BUDGET = 33554432              # bytes that all receivers together may have queued before publishers wait
 
 cdef class SlowConsumers:
     cdef Tick tick
@@ -15,9 +15,9 @@ cdef class SlowConsumers:
     cdef Py_ssize_t full_logs      # logs that publishers wait for
     cdef uint64_t window           # numbers the windows in which receivers are judged
     cdef long long pending_limit
-    cdef bint drops                # instead of making publishers wait
+    cdef bint drops                # messages, instead of making publishers wait
     cdef Py_ssize_t critical_backlog
-    cdef Py_ssize_t soft_backlog   # past this a receiver is congested
+    cdef Py_ssize_t soft_backlog   # beyond this a receiver is congested
 
     cdef int set_limits(self, long long pending_limit, bint drops) except -1
     cdef bint holds_publishers(self) noexcept

@@ -1,4 +1,4 @@
-"""Slow consumers: what waits for receivers whose sockets are full, which of them publishers wait for, which are closed.
+"""Slow consumers: what is queued for receivers with full sockets, which of these publishers wait for, which are closed.
 
 Every change of a full socket's backlog is weighed here. What follows from it for publishers is in publishers.pyx.
 """
@@ -27,11 +27,11 @@ cdef class SlowConsumers:
         return 0
 
     cdef bint holds_publishers(self) noexcept:
-        """Whether what paused publishers wait for has still not come."""
+        """Whether what paused publishers wait for has not happened yet."""
         return self.congested > 0 or self.full_logs > 0 or self.fair_total > BUDGET // 2
 
     cdef int weigh(self, Link link, Py_ssize_t before) except -1:
-        """The bytes that wait for a full socket have changed: update the sums, and judge the receiver."""
+        """The bytes queued for a full socket have changed: update the sums, and judge the receiver."""
         cdef Py_ssize_t waiting = backlog_length(link)
         if waiting > self.pending_limit:
             self.tick.close_link(link, 'Slow Consumer (Pending Bytes)')
@@ -54,7 +54,7 @@ cdef class SlowConsumers:
         return 0
 
     cdef int check_deadline(self, Link link, double now, double deadline) except -1:
-        """Close a receiver whose socket has accepted nothing for `deadline` seconds though something waits for it."""
+        """Close a receiver if its socket accepted nothing for `deadline` seconds while something was queued for it."""
         if link.flags & WANTS_WRITE and now - link.written_at > deadline:
             self.tick.close_link(link, 'Slow Consumer (Write Deadline)')
         return 0

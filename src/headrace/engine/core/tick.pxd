@@ -6,12 +6,12 @@ from headrace.engine.core.link cimport Link
 from headrace.engine.basics.system cimport epoll_event
 
 cdef class Tick:
-    cdef bint running              # a poll or a flush is under way
+    cdef bint running              # a poll or a flush is in progress
     cdef double now
     cdef double ends               # when the event loop should get its turn
-    cdef uint64_t looks            # at messages that a reader did not ask for: all readers share them, see cursor.pyx
+    cdef uint64_t looks            # at messages that a reader did not ask for; shared by all readers, see cursor.pyx
     cdef list deferred             # what is called at the end of the tick, when no route is being walked
-    cdef list prompt               # what has to be called before a PONG says that what came before it was carried out
+    cdef list prompt               # what has to be called before a PONG confirms what came before it
     cdef object on_bug             # called with an exception that a deferred action raised
     cdef list unread               # links whose transport has more to receive: no event reports it
     cdef void *first_closing       # links closed in this tick, which the hub keeps until they are reaped

@@ -1,6 +1,6 @@
-"""What the parts of a hub share: the tick that is under way, and the queue of events that starts the next one.
+"""What the parts of a hub share: the current tick, and the queue of events that starts the next one.
 
-Within a tick routes are walked, so nothing may subscribe, publish or free a link then. Whoever wants to leaves an action
+Within a tick routes are walked, so nothing may subscribe, publish or free a link. Code that needs to leaves an action
 in `deferred`; a link that is to be closed is marked, and waits in a chain. The hub sees to both when the tick ends.
 """
 
@@ -48,7 +48,7 @@ cdef class Tick:
         return 0
 
     cdef int run_deferred(self) except -1:
-        """Those that there is no time for come first the next time."""
+        """Those that there is no time for come first next time."""
         cdef list actions = self.deferred
         cdef Py_ssize_t place = 0
         cdef double ends
@@ -65,12 +65,12 @@ cdef class Tick:
                     except Exception as error:
                         self.report(error)
             finally:
-                if place < len(actions):         # the time is over, or the report has failed
+                if place < len(actions):         # time is up, or the report has failed
                     self.deferred[:0] = actions[place:]
         return 0
 
     cdef int report(self, object error) except -1:
-        """A bug that belongs to no connection: there is none to close, and a source is needed as much as before."""
+        """A bug that belongs to no connection: there is none to close, and a source is still needed."""
         if self.on_bug is None:
             raise error
         self.on_bug(error)
@@ -96,7 +96,7 @@ cdef class Tick:
         return 0
 
     cdef int read_again(self, Link link) except -1:
-        """Have the rest of what is inside its transport received, after the others have had a turn."""
+        """Receive the rest of what is buffered inside its transport after the others have had a turn."""
         if not link.flags & UNREAD:
             link.flags |= UNREAD
             self.unread.append(link)
@@ -129,7 +129,7 @@ cdef class EventQueue:
         return 0
 
     cdef int add(self, Link link) except -1:
-        """Report when it is readable. There is only a pointer to it here: the caller keeps it. Raises OSError."""
+        """Report when it is readable. Only a pointer to it is kept: the caller must keep it alive. Raises OSError."""
         cdef epoll_event event
         event.events = EPOLLIN
         event.data.ptr = <void *> link
@@ -142,7 +142,7 @@ cdef class EventQueue:
         return 0
 
     cdef int update(self, Link link) except -1:
-        """What is awaited of a link has changed: see PAUSED and WANTS_WRITE."""
+        """The events that a link waits for have changed: see PAUSED and WANTS_WRITE."""
         cdef epoll_event event
         event.events = (0 if link.flags & PAUSED else EPOLLIN) | (EPOLLOUT if link.flags & WANTS_WRITE else 0)
         event.data.ptr = <void *> link
@@ -155,7 +155,7 @@ cdef class EventQueue:
         return 0
 
     cdef int wake_after(self, double seconds) except -1:
-        """Have epoll report the timer then; there is only one, so this replaces what was set before."""
+        """Make epoll report the timer then; there is only one, so this replaces the previous setting."""
         cdef itimerspec moment
         memset(&moment, 0, sizeof(moment))
         moment.it_value.tv_nsec = max(<long> (seconds * 1e9), 1)
@@ -163,7 +163,7 @@ cdef class EventQueue:
         return 0
 
     cdef int wake_soon(self) except -1:
-        """Have epoll report it at once. The wait for which the timer may have been set is resumed after that."""
+        """Make epoll report it at once. A wait for which the timer had been set is resumed after that."""
         self.wake_after(0)
         self.woken_early = True
         return 0

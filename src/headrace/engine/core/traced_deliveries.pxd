@@ -1,4 +1,4 @@
-# A message whose way is recorded. The theory is at the top of traced_deliveries.pyx.
+# A message whose path is recorded. The theory is at the top of traced_deliveries.pyx.
 
 from libc.stdint cimport uint32_t
 

@@ -1,9 +1,9 @@
 """A message to its receivers, one by one; the trace of the message notes each of them.
 
-This is the way of the few messages whose headers ask for a trace; deliveries.pyx has that of all others, which knows
-nothing of traces. A trace (broker/message_trace/trace.py) learns of everybody who subscribes to the message, also of those
-who do not get it, and why: so the routes, which have only those who do, are no help here. If the message is only to be
-traced, no client gets it.
+This is the path of the few messages whose headers ask for a trace; all others take that of deliveries.pyx, which knows
+nothing of traces. A trace (broker/message_trace/trace.py) lists everybody who subscribes to the message, including
+those who do not get it, and why. Routes have only those who do get it, so they are no help here. If the message is
+trace-only, no client gets it.
 """
 
 cimport cython
@@ -64,7 +64,7 @@ cdef class TracedDeliveries:
         cdef bytes subject
         cdef bint is_shown = True
         if isinstance(subscription, Shadow):
-            # In an account that imports a stream, and may not want to show who gets its messages.
+            # In an account that imports a stream and may not want to show who gets its messages.
             transform = (<Shadow> subscription).transform
             subject = destination if transform is None else transform(destination)
             shown.subject = subject
@@ -86,7 +86,7 @@ cdef class TracedDeliveries:
         return obstacle is None and (trace.is_only or self.deliveries._send_stored(subscription, &shown))
 
     cdef object _obstacle(self, Link publisher, Link receiver, Subscription subscription, Message *message):
-        """Why its receiver does not get the message, whether or not it is only to be traced; None: it does."""
+        """Why its receiver does not get the message, whether or not it is trace-only; None: it does."""
         if receiver.flags & NO_ECHO and receiver is publisher:
             return NO_ECHO_ERROR
         if subscription.filter is not None \
@@ -95,7 +95,7 @@ cdef class TracedDeliveries:
         return None
 
     cdef object _late_obstacle(self, Link receiver, Subscription subscription):
-        """The same for what only counts when it is delivered. Its publisher may have to wait for the receiver."""
+        """The same for reasons that only apply on delivery. Its publisher may have to wait for the receiver."""
         cdef Deliveries deliveries = self.deliveries
         if 0 < subscription.maximum <= subscription.delivered:
             return MAXIMUM_ERROR

@@ -4,7 +4,7 @@ from headrace.engine.basics.system cimport iovec
 
 cdef enum:
     UNREAD_INSIDE = 1            # `receive` has more, whether or not the socket is readable
-    UNSENT_INSIDE = 2            # something that it has accepted, or made itself, waits for the socket
+    UNSENT_INSIDE = 2            # bytes that it has accepted, or produced itself, wait for the socket
 
 cdef class Transport:
     cdef int inside              # bits of the above; 0 for a socket as it is

@@ -1,13 +1,13 @@
-"""Where the bytes of a link come from and go to: all that the engine knows of a socket, apart from when it is ready.
+"""Where the bytes of a link come from and go to: all the engine knows about a socket, apart from when it is ready.
 
 A transport works like the system calls it replaces. It never blocks, and
 
     receive       fills the parts in order; returns how many bytes, 0 at the end, -1 with a reason in errno
     send          returns how many bytes of the parts it accepted, or -1 with a reason in errno
-    say_goodbye   sends what the protocol wants to be the last bytes, if the socket takes them at once
+    say_goodbye   sends the protocol's final bytes, if the socket takes them at once
     close         ends the connection
 
-EAGAIN as a reason means: not now; epoll reports when. A link pays one call through a pointer for it, per system call.
+EAGAIN as a reason means: not now; epoll reports when. The cost is one indirect call per system call.
 
 What was not accepted is offered again, in the same order: `send` may have announced it already. A transport that keeps
 bytes inside says so in `inside`, since epoll cannot know: `receive` is then called again without an event, and `send`
@@ -52,7 +52,7 @@ cdef class Transport:
             raise OSError(errno, os.strerror(errno))
 
     def shut(self):
-        """Close it: for a connection that has not become a link."""
+        """Close it: for a connection that did not become a link."""
         self.close()
 
     cdef Py_ssize_t receive(self, const iovec *parts, int count) except? -1:
@@ -62,7 +62,7 @@ cdef class Transport:
         raise NotImplementedError
 
     cdef int limit_message(self, long long size) except -1:
-        """The server's limit has changed: for transports that put messages together."""
+        """The server's limit has changed: for transports that assemble messages."""
         return 0
 
     cdef int say_goodbye(self, object reason) except -1:

@@ -32,7 +32,7 @@ cdef class Subscription:
 cdef class Shadow(Subscription):
     """In an account that exports a stream: what somebody in an account that imports it has subscribed to.
 
-    It counts for itself, and ends with the subscription that it belongs to, which has the same sid.
+    It has its own count, and ends with the subscription that it belongs to, which has the same sid.
     """
     cdef readonly object interest  # the Interest that it is in
     cdef object transform          # from the published subject to the one that is delivered; None: the same
@@ -68,7 +68,7 @@ cdef struct Table:
 cdef class Trie:
     cdef Node *root
     cdef Table table               # literal children of all nodes
-    cdef Table old_table           # the smaller one before it, of which some may not have moved yet
+    cdef Table old_table           # the smaller one before it, from which some nodes may not have moved yet
     cdef uint64_t moved            # slots of the old table that are known to be empty
     cdef uint64_t seed
     cdef WideMap queue_slots       # address of the node + queue name -> which of the node's queue groups it is

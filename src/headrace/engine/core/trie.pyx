@@ -8,7 +8,7 @@ A subject is a path of tokens, so a node represents a prefix:
 
 Children for `*` and `>` are fields of the node itself. Literal children of *all* nodes are in one open-addressing hash
 table under the key (parent, token): a node costs its token and a few pointers, and a million different subjects
-make one big table instead of a million small ones. The hash is seeded, so that nobody can choose collisions.
+make one big table instead of a million small ones. The hash is seeded, so that nobody can provoke collisions.
 A table that is full is replaced by a larger one, to which the nodes move a few at a time: moving a million of them at
 once would take 50 ms.
 
@@ -39,7 +39,7 @@ class InvalidSubject(ValueError):
     """The subject has an empty token, or a `>` that is not its last token."""
 
 
-@cython.no_gc      # it can be part of no cycle, and the collector would traverse a million of them
+@cython.no_gc      # it cannot be part of a cycle, and the garbage collector would traverse a million of them
 cdef class Subscription:
     def __cinit__(self, bytes subject not None, bytes queue, bytes sid not None):
         self.receiver = NULL
@@ -52,7 +52,7 @@ cdef class Subscription:
 
     @property
     def owner(self):
-        """Who decides for its receiver; None if it is not in a trie (any more), or nobody does."""
+        """The owner of its receiver; None if it is not in a trie (any more), or there is no owner."""
         return None if self.node == NULL or self.receiver == NULL else (<object> self.receiver).owner
 
 
@@ -84,7 +84,7 @@ cdef int attach(SubscriptionList *subscriptions, Subscription subscription) exce
 
 
 cdef int detach(SubscriptionList *subscriptions, Subscription subscription) except -1:
-    """Remove a subscription from its list; the last one fills the gap, as order means nothing here."""
+    """Remove a subscription from its list; the last one fills the gap, as order does not matter here."""
     cdef Subscription last
     assert subscriptions.items[subscription.position] == <void *> subscription
     subscriptions.count -= 1
@@ -180,7 +180,7 @@ cdef void put_node(Table *table, Node *node) noexcept:
 
 
 cdef void remove_node(Table *table, Node *node) noexcept:
-    """Delete from the table by moving later entries of the run back, so that no tombstones pile up."""
+    """Delete from the table by moving later entries of the run back, so that no tombstones accumulate."""
     cdef uint64_t hole = node.hash & table.mask
     cdef uint64_t slot, home
     while table.slots[hole] != node:
@@ -268,7 +268,7 @@ cdef class Trie:
         return node
 
     cdef int _attach(self, Node *node, Subscription subscription) except -1:
-        """Add it to the list of the node. All that can fail comes before the step that puts the pointer there."""
+        """Add it to the list of the node. Everything that can fail comes before the step that stores the pointer."""
         try:
             if subscription.queue is None:
                 attach(&node.plain, subscription)
@@ -357,7 +357,7 @@ cdef class Trie:
         return node
 
     cdef int _grow(self) except -1:
-        """Nodes are added to a table of twice the size from now on; the others follow, before that is full."""
+        """Nodes are added to a table of twice the size from now on; the others follow before that one is full."""
         cdef uint64_t size = 2 * (self.table.mask + 1)
         cdef Node **slots = <Node **> PyMem_Calloc(size, sizeof(Node *))
         if slots == NULL:
@@ -408,7 +408,7 @@ cdef class Trie:
         return 0
 
     cdef void _remember(self, const char *subject, uint32_t length) noexcept:
-        """The result holds whatever the tokens are that were compared to no literal."""
+        """The result holds regardless of the tokens that were not compared to a literal."""
         cdef uint32_t prefix = <uint32_t> (self.decided - subject), k
         if prefix == length or prefix > LONGEST_PREFIX:
             return

@@ -11,7 +11,7 @@ from headrace.engine.store.writer cimport Writer
 
 cdef enum Outcome:
     CONTINUE                       # what finish() returns: the next chore may start,
-    ROLLED_BACK                    # a sync failed meanwhile, and the log went back to what is on disk,
+    ROLLED_BACK                    # a sync failed in the meantime, and the log went back to what is on disk,
     SYNC_FAILED                    # the chore's own sync failed: job.error
 
 @cython.final
@@ -28,7 +28,7 @@ cdef class Chores:
     cdef double head_moved_at      # and when that was last another sequence than before
     cdef bint compress             # sealed segments
     cdef double compress_at        # not before
-    cdef bint compress_failing     # and that was reported
+    cdef bint compress_failing     # and that has been reported
 
     cdef int plan_with_group(self) except -1
     cdef int start_planned(self) except -1

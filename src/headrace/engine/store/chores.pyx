@@ -1,22 +1,22 @@
 """Chores: indexing sealed segments, removing dead ones, rewriting those that are mostly dead, compressing the others.
 
 One chore of a log is under way at a time. It is planned when a group is handed over, and started when that group is on
-disk: everything that the plan takes for removed is then removed for good. (Overwriting texts is one, too: erasing.pyx.)
+disk: what the plan treats as removed is then removed for good. (Overwriting texts is also a chore: erasing.pyx.)
 
 A segment's REMOVED records are about messages in older segments. They are needed as long as such a message is still in
 its file. So the oldest segments can simply be unlinked when all their messages are dead; a dead one in the middle is
 unlinked if none of its removals is needed, otherwise rewritten to hold only those.
 
-A segment is rewritten when more than half of it is dead. What is dead at the very beginning of the log does not count as long
-as the beginning moves: a stream that loses its oldest messages is about to lose the whole segment, and would copy it
-again and again until then.
+A segment is rewritten when more than half of it is dead. Dead messages at the very beginning of the log do not count as
+long as the beginning keeps moving: a stream that loses its oldest messages is about to lose the whole segment, and
+would otherwise copy it again and again until then.
 
 A segment with a damaged record stays as it is until all of it is dead. If it was damaged when the log was opened, nobody
-knows what else is in it: it stays, and so do removals of what it may hold, until the log begins behind it. After a failure that may pass (a full disk) chores
-rest for a minute; after any other the segment is left alone until the next start.
+knows what else is in it: it stays, and so do removals of what it may hold, until the log begins after it. After a
+transient failure (full disk) chores rest for a minute; after any other the segment is left alone until the next start.
 
-Compressing comes last, and concerns every sealed segment that is not compressed so far: those that were written before it
-was asked for, too. If it fails (the disk is full, say), the segment stays as it is, and so do all others for a minute.
+Compressing comes last, and concerns every sealed segment that is not compressed yet, including those written before it
+was enabled. If it fails (the disk is full, say), the segment stays as it is, and so do all others for a minute.
 
 A memory store has no chores: a commit frees what is dead and copies what is mostly dead (compact_memory).
 """
@@ -40,7 +40,7 @@ import os
 
 cdef uint64_t WORTH_WHILE = 1024    # bytes that a rewrite must save at least
 cdef double PAUSE_SECONDS = 60      # without compressing or rewriting, after it failed
-cdef double QUIET_SECONDS = 60      # after which the beginning of the log is taken to stay where it is
+cdef double QUIET_SECONDS = 60      # after which the beginning of the log is assumed to stay where it is
 
 
 cdef class Chores:
@@ -55,7 +55,7 @@ cdef class Chores:
         self.job.directory = store.path
 
     def __dealloc__(self):
-        # A job under way holds a reference to the log, so none is.
+        # A job under way holds a reference to the log, so there is none here.
         if self.job != NULL:
             free(self.job.erasures)
             free(self.job.numbers)
@@ -89,17 +89,17 @@ cdef class Chores:
         return 0
 
     cdef int start_erasing(self) except -1:
-        """Erase what is due in one segment, unless another chore is under way: then it follows that."""
+        """Erase what is due in one segment; if another chore is under way, after that."""
         cdef Segment *segment
         if self.erasures.count == 0 or self._is_busy() or self.writer.failure is not None \
                 or monotonic() < self.erasures.retry_at:
             return 0
         segment = self.erasures.next_due(self.job)
         if segment == NULL:
-            return self.erasures.report_if_done()      # otherwise their removal is not on disk so far
+            return self.erasures.report_if_done()      # otherwise their removal is not on disk yet
         if segment.packing != NULL and segment.fd < 0:
             try:
-                self.store.open_file(segment)   # its name will be another file's before this log hears of it
+                self.store.open_file(segment)   # another file will have its name before this log is notified
             except OSError as error:
                 return self.erasures.postpone(error.strerror)
         self.job.kind = ERASE
@@ -107,7 +107,7 @@ cdef class Chores:
         return hand_over(self.writer.committer, self.job)
 
     cdef void cancel(self) noexcept:
-        """What is planned is not done."""
+        """Cancel what is planned."""
         if self.planned:
             self.planned = False
             self.store.chore_segment = NULL
@@ -117,7 +117,7 @@ cdef class Chores:
     cdef bint _plan(self) except -1:
         """Fill the job with what is most useful. False: there is nothing to do.
 
-        If there is no memory for the plan it has to wait, as nothing else may wait for it.
+        If there is no memory for the plan, the chore has to wait: nothing else may be held up by it.
         """
         try:
             if not self._plan_something():
@@ -142,7 +142,7 @@ cdef class Chores:
         return False
 
     cdef bint _plan_unlink(self) except -1:
-        """All dead segments whose removals nobody needs any more."""
+        """All dead segments whose removals are no longer needed."""
         cdef Store store = self.store
         cdef uint32_t k, count = 0
         cdef bint oldest = True
@@ -158,7 +158,7 @@ cdef class Chores:
                 oldest = False
                 continue
             if not oldest:
-                # What is needed stays so until a file goes; do not look again before that.
+                # Removals that are needed stay needed until a file goes; do not look again before that.
                 if segment.needed_at == self.epoch:
                     continue
                 if self._collect_needed(k, NULL):
@@ -171,7 +171,7 @@ cdef class Chores:
         return count > 0
 
     cdef bint _collect_needed(self, uint32_t k, Ranges *needed) except -1:
-        """Those removals of a segment that are about messages still in an older file; NULL: whether there is one."""
+        """Those removals of a segment whose messages are still in an older file; NULL: only whether there are any."""
         cdef Store store = self.store
         cdef Segment *segment = store.segments[k]
         cdef Segment *older
@@ -254,7 +254,7 @@ cdef class Chores:
         self.head_seen = self.store.first_seq
 
     cdef bint _is_leaving(self, const Segment *segment) noexcept:
-        """Whether it is the first one, and would not be mostly dead but for the messages that were its first."""
+        """Whether it is the first one, and is mostly dead only because of its first messages."""
         cdef uint32_t place = place_of(segment, self.store.first_seq)
         if place == ABSENT or segment.offsets[place] == 0 or self.head_moved_at + QUIET_SECONDS < monotonic():
             return False
@@ -295,7 +295,7 @@ cdef class Chores:
     # -- finishing ------------------------------------------------------------------------------------------------------
 
     cdef Outcome finish(self, Job *job) except *:
-        """A chore is done: take the result over."""
+        """A chore is done: adopt its result."""
         cdef bint valid = True         # the store is still the one that the chore was planned for
         self.store.chore_segment = NULL
         if job.kind in (REWRITE, UNLINK) and job.directory_first and not job.error:
@@ -340,7 +340,7 @@ cdef class Chores:
         return 0
 
     cdef int _replace(self, Segment *old, Segment *fresh) except -1:
-        """Put a rewritten segment in the place of the old one; what was removed meanwhile is removed there, too."""
+        """Replace the old segment with the rewritten one; what was removed in the meantime is removed there, too."""
         cdef Store store = self.store
         cdef uint32_t k, place
         cdef uint64_t end
@@ -431,7 +431,7 @@ cdef class Chores:
     # -- closing --------------------------------------------------------------------------------------------------------
 
     cdef int write_indexes(self) except -1:
-        """Of the active segment, and of those whose turn did not come. No job is under way."""
+        """For the active segment, and those whose turn did not come. No job is under way."""
         cdef Store store = self.store
         cdef Job job
         cdef uint32_t k

@@ -1,7 +1,7 @@
 """COMMIT: one group of messages onto the disk, by a thread of the committer.
 
-The buffer of the group is written, then the files are synced. If anything cannot be written, all of the group is taken
-back: files are cut to where it began and new ones removed. A failed sync is another matter: nobody can know what is on
+The buffer of the group is written, then the files are synced. If anything cannot be written, the whole group is taken
+back: files are cut back to where it began, and new ones removed. A failed sync is different: nobody can know what is on
 the disk after it, so nothing is tried again.
 """
 
@@ -32,7 +32,8 @@ cdef void commit_group(Job *job) noexcept nogil:
     cdef int directory = -1
     for k in range(buffer.part_count):
         part = &buffer.parts[k]
-        # Opened before the file is made: without a descriptor for it nothing is written, which is not a failed sync.
+        # Opened before the file is created: if there is no descriptor for it, nothing is written; that is not a failed
+        # sync.
         if part.create and directory < 0:
             directory = open_directory(job.directory)
             if directory < 0:
@@ -86,7 +87,7 @@ cdef int _write_part(Job *job, Part *part, const char *data) noexcept nogil:
 
 
 cdef void _allocate(Segment *segment, uint64_t end) noexcept nogil:
-    """Take space ahead, so that most appends do not change the size of the file: their sync is a third cheaper."""
+    """Reserve space ahead, so that most appends do not change the size of the file: their sync is a third cheaper."""
     cdef uint64_t wanted = 2 * segment.allocated
     if wanted < FIRST_ALLOCATION:
         wanted = FIRST_ALLOCATION
@@ -96,7 +97,7 @@ cdef void _allocate(Segment *segment, uint64_t end) noexcept nogil:
         wanted = segment.limit
     if wanted < end:
         wanted = end
-    # What cannot be had ahead may still be there for what is needed now: the write itself tells.
+    # If it cannot be reserved, there may still be room for what is needed now: the write itself will tell.
     if fallocate(segment.fd, 0, 0, wanted) < 0:
         wanted = end
     segment.allocated = wanted
@@ -106,8 +107,8 @@ cdef void _write_zeros(Segment *segment, uint64_t end) noexcept nogil:
     """Write zeros to some of the space ahead, which reads as zeros anyway.
 
     The first write to a block that was only allocated is recorded in the journal of the file system, and a sync waits for
-    that, too. Where zeros were written before, it does not (rows kv-put and
-    stream-1-always of the benchmark). As many as the file already has, so that small streams stay small.
+    that, too. If zeros were written before, it is not (rows kv-put and stream-1-always of the benchmark). At most as
+    many as the file already has, so that small streams stay small.
     """
     cdef uint64_t until = min(end + min(end, MOST_ZEROS), segment.allocated)
     cdef uint64_t step
@@ -129,5 +130,5 @@ cdef void _undo_part(Job *job, Part *part) noexcept nogil:
         segment_path(path, job.directory, segment.number, b"log")
         unlink(path)
     elif truncate_file(segment.fd, part.offset):
-        job.stage = STAGE_SYNC     # what is behind the last good record is not known: as bad as a failed sync
+        job.stage = STAGE_SYNC     # what follows the last good record is not known: as bad as a failed sync
     segment.allocated = segment.zeroed = part.offset

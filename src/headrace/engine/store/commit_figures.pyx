@@ -1,7 +1,7 @@
-"""Histograms of commits: how large the groups are, and how long they are synced.
+"""Histograms of commits: how large the groups are, and how long their syncs take.
 
-Counted once per group, by the committer's threads, under its mutex; so a message costs nothing more for it. Bounds are fixed:
-a server that is restarted counts into the same buckets, as those who add up histograms over time and servers need it.
+Counted once per group, by the committer's threads, under its mutex, so there is no extra cost per message. Bounds are
+fixed: a restarted server counts into the same buckets, as needed for adding up histograms over time and servers.
 """
 
 cdef double[BUCKETS] MESSAGES = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000]
@@ -15,7 +15,7 @@ cdef double[BUCKETS] SECONDS = [
 
 
 cdef void count_group(CommitFigures *figures, uint64_t messages, uint64_t size) noexcept nogil:
-    """A group is on disk. One without messages, such as that of a removal, counts with its size alone."""
+    """A group is on disk. One without messages, such as that of a removal, counts only with its size."""
     if messages:
         _observe(&figures.messages, MESSAGES, <double> messages)
     _observe(&figures.sizes, SIZES, <double> size)
@@ -35,7 +35,7 @@ cdef void _observe(Histogram *histogram, const double *bounds, double value) noe
 
 
 cdef dict describe(const CommitFigures *figures):
-    """For each its bounds, how many values were in each bucket, the last of which has no bound, and their sum."""
+    """For each: its bounds, how many values were in each bucket (the last one has no bound), and their sum."""
     return {
         "group_messages": _describe(&figures.messages, MESSAGES),
         "group_bytes": _describe(&figures.sizes, SIZES),

@@ -10,7 +10,7 @@ from headrace.engine.segments.segment cimport Packing, Segment
 cdef struct Erasure:
     # A record on disk whose text is to be overwritten.
     uint64_t number                # of its segment,
-    uint32_t salt                  # which tells a rewritten one from the one before
+    uint32_t salt                  # which distinguishes a rewritten one from its predecessor
     uint32_t offset
     uint32_t length
     uint64_t seq
@@ -28,12 +28,12 @@ cdef struct Job:
     void *owner                    # the Log
     char *directory
     bint under_way                 # for the loop's thread: submitted, and not yet taken back
-    bint finished                  # under the mutex: the thread is through with it
+    bint finished                  # under the mutex: the thread has finished with it
     JobStage stage                 # where it failed
     int error                      # errno; 0: done
     int64_t sync_nanoseconds       # COMMIT, SYNC: how long the sync took; 0: there was none
     Buffer *buffer                 # COMMIT: all of this,
-    bint sync                      # and until it is on the disk
+    bint sync                      # and sync it
     int fd                         # SYNC: this file
     Segment *segment               # INDEX, REWRITE, COMPRESS, ERASE: this one
     bint damaged                   # INDEX, REWRITE, COMPRESS: a record in it is, so it stays as it is
@@ -47,8 +47,8 @@ cdef struct Job:
     uint32_t range_count
     uint64_t first_seq
     int64_t last_time
-    Segment *replacement           # what became of it; NULL: it failed
-    Packing *packing               # COMPRESS, ERASE: where its blocks are from now on; NULL: where they were
+    Segment *replacement           # the result; NULL: it failed
+    Packing *packing               # COMPRESS, ERASE: the new places of its blocks; NULL: unchanged
     Erasure *erasures              # ERASE: these, all in `segment`
     uint32_t erasure_count
 
@@ -64,9 +64,9 @@ cdef class JobOwner:
     cdef void work(self, Job *job) noexcept
 
 cdef struct Workshop:
-    # What the threads share, and all that they touch.
+    # What the threads share; they touch nothing else.
     pthread_mutex_t mutex
-    pthread_cond_t wanted          # a job is there
+    pthread_cond_t wanted          # there is a job
     pthread_cond_t done            # a job is done
     Job *urgent
     Job *urgent_tail

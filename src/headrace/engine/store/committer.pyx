@@ -1,7 +1,7 @@
 """The committer: threads that write and sync, so that the loop's thread never waits for a disk.
 
-They are threads of C that never hold the GIL. (The engine keeps the GIL for milliseconds while it parses a batch; a
-Python thread would have to wait for that before it could even say that its sync is done.)
+They are C threads that never hold the GIL. (The engine keeps the GIL for milliseconds while it parses a batch; a
+Python thread would have to wait for that before it could even report that its sync is done.)
 
 What belongs to a group, and when it is handed over, is decided in writer.pyx; how it is written and synced is in
 commit.pyx, and what the other jobs do in jobs.pyx. Jobs are handed over under a mutex and come back in a list; an eventfd
@@ -9,7 +9,7 @@ wakes the loop, whose `poll` gives each job back to its log (JobOwner.on_done).
 
 Chores (index, rewrite, unlink, compress) are patient: they are taken only when no commit waits, and never by the last thread.
 
-With a sync_interval, a commit is done when it is written, and the file is synced at the end of the interval. What is
+With a sync_interval, a commit is done once it is written, and the file is synced at the end of the interval. Data
 written while that sync is under way is not covered by it: the log submits another one.
 """
 
@@ -154,7 +154,7 @@ cdef class Committer:
         return 0
 
     cdef int wait_for(self, Job *job) except -1:
-        """Block until a job is done, and give it back to its log. The other finished ones wait for poll()."""
+        """Block until a job is done, and give it back to its log. Other finished jobs wait for poll()."""
         cdef Workshop *shop = self.shop
         cdef Job **link
         cdef Job *tail = NULL
@@ -178,7 +178,7 @@ cdef class Committer:
         return self._finish(job)
 
     cdef void hurry(self) noexcept:
-        """Let the syncs that wait for the end of the interval begin now."""
+        """Start the syncs that wait for the end of the interval now."""
         pthread_mutex_lock(&self.shop.mutex)
         self.shop.next_sync = 0
         pthread_cond_broadcast(&self.shop.wanted)
@@ -226,10 +226,11 @@ cdef class Committer:
 
 
 # -- in the threads -----------------------------------------------------------------------------------------------------
-# No line tracing here, not even in the debug build: it needs the GIL, and whoever has that may be waiting for the mutex.
+# No line tracing here, not even in the debug build: it needs the GIL, and the thread that holds it may be waiting for
+# the mutex.
 
 cdef Job *next_job(Workshop *shop) noexcept nogil:
-    """What this thread does next, waiting for it; NULL: end. The mutex is held."""
+    """Wait for this thread's next job; NULL: end. The mutex is held."""
     cdef Job *job
     cdef timespec now, until
     while True:
@@ -249,7 +250,7 @@ cdef Job *next_job(Workshop *shop) noexcept nogil:
             shop.patient_running += 1
             return job
         if shop.stopping:
-            return NULL            # a thread that is still at a chore takes those that are left
+            return NULL            # a thread that is still busy with a chore takes those that are left
         shop.idle += 1
         if shop.due != NULL:
             until.tv_sec = <long> shop.next_sync
@@ -301,7 +302,7 @@ cdef void *work(void *argument) noexcept nogil:
 
 
 cdef int hand_over(Committer committer, Job *job) except -1:
-    """Submit a job, or do it here and now where there is no committer."""
+    """Submit a job, or do it right here if there is no committer."""
     if committer is not None:
         return committer.submit(job)
     with nogil:

@@ -1,9 +1,9 @@
 """REWRITE: a sealed segment without its dead messages, by a thread of the committer. (chores.pyx decides which, and when.)
 
-It is written under a temporary name, synced, renamed over the old one, and the directory synced. Killed anywhere in
-between, there is the old file or the new one. Once it is renamed, the new file is the segment, whatever the sync of the
-directory says. But until that is synced the old one may be back after a power failure, so what else it takes (REMOVED
-records elsewhere) must not go.
+It is written under a temporary name, synced, renamed over the old one, and the directory synced. After a kill anywhere
+in between, there is either the old file or the new one. Once it is renamed, the new file is the segment, whether or not
+the directory can be synced. But until it is, a power failure may bring the old one back, so whatever else it needs
+(REMOVED records elsewhere) must not go.
 
 A segment in which a live record is damaged is never rewritten: its bytes may become readable again.
 """
@@ -126,7 +126,7 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
     memset(&stretch, 0, sizeof(Stretch))
     fresh.salt = random_salt()
     fresh.first_time = job.segment.first_time
-    # Sparse from the beginning: what is not kept has no place.
+    # Sparse from the start: what is not kept gets no place.
     fresh.deltas = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
     fresh.offsets = <uint32_t *> malloc((job.survivor_count + 1) * sizeof(uint32_t))
     if fresh.deltas == NULL or fresh.offsets == NULL:
@@ -158,7 +158,7 @@ cdef int _write_survivors(Job *job, int source, Segment *fresh, Output *output) 
         error = _copy_record(source, job.segment, job.survivors[2 * k], job.survivors[2 * k + 1], fresh.salt, &stretch,
                              output)
         if error < 0:
-            # Never carry bad bytes on under a good checksum, and never drop them: the segment stays as it is.
+            # Never copy bad bytes under a good checksum, and never drop them: the segment stays as it is.
             job.damaged = True
             error = EBADMSG
         if not error:

@@ -1,13 +1,14 @@
-"""Writing compressed segments: of a sealed one that is not compressed, and of one in which messages are to be erased.
+"""Writing compressed segments: from a sealed, uncompressed one, or from one in which messages are to be erased.
 
-Both write a new file under a temporary name, sync it, rename it over the old one and sync the directory. Killed anywhere in
-between, there is the old file or the new one, and both hold the same messages. Salt, positions and size of the plain
-segment stay what they were, so its index file stays right, and whoever has the old file open may continue to read it.
+Both write a new file under a temporary name, sync it, rename it over the old one and sync the directory. After a kill
+anywhere in between, there is either the old file or the new one, and both hold the same messages. Salt, positions and
+size of the plain segment do not change, so its index file stays right, and readers that have the old file open may
+continue to use it.
 
-Every block is expanded again and compared before it is written: the file that it comes from is about to go.
+Every block is decompressed and compared before it is written: the file that it comes from is about to be deleted.
 
-A segment that would not become an eighth smaller stays as it is. A few blocks of it are tried first, so that finding out
-costs little: it is found out again after every start.
+A segment that would not become an eighth smaller stays as it is. A few of its blocks are tried first, so that finding
+out is cheap: it has to be found out again after every start.
 """
 
 from libc.errno cimport EBADMSG, EIO, ENOMEM, errno
@@ -47,8 +48,8 @@ cdef struct Packer:
     size_t size                    # of what is in output
     uint64_t offset                # of output in the file
     char *plain                    # a block,
-    char *packed                   # what became of it,
-    char *again                    # and what becomes of that
+    char *packed                   # the same, compressed,
+    char *again                    # and decompressed again
     Finder *finder
     char temporary[PATH_SIZE]
     char path[PATH_SIZE]
@@ -124,7 +125,7 @@ cdef int _flush(Packer *packer) noexcept nogil:
 
 
 cdef int _append_block(Packer *packer, const char *data, uint32_t length) noexcept nogil:
-    """The next block, as it is to be in the file."""
+    """The next block, as it is stored in the file."""
     cdef int error = 0
     if packer.size + length > OUTPUT:
         error = _flush(packer)
@@ -136,7 +137,7 @@ cdef int _append_block(Packer *packer, const char *data, uint32_t length) noexce
 
 
 cdef uint32_t _pack(Packer *packer, uint32_t length) noexcept nogil:
-    """Compress packer.plain into packer.packed. 0: it is better left as it is."""
+    """Compress packer.plain into packer.packed. 0: it is better left uncompressed."""
     cdef uint32_t packed = compress_block(packer.plain, length, packer.packed, length - 1, packer.finder)
     if packed and expand_block(packer.packed, packed, packer.again, length, length) == length \
             and memcmp(packer.again, packer.plain, length) == 0:
@@ -208,7 +209,7 @@ cdef int _try_some(Packer *packer, bint *pays) noexcept nogil:
 
 
 cdef int _check(Packer *packer, Job *job) noexcept nogil:
-    """Whether all records are intact: what the disk gives wrongly now it may give rightly later."""
+    """Whether all records are intact: what the disk returns wrongly now it may return correctly later."""
     cdef Contents contents
     cdef int error = scan(packer.source, NULL, packer.head.base_seq, packer.head.salt, &contents)
     if not error:
@@ -218,7 +219,7 @@ cdef int _check(Packer *packer, Job *job) noexcept nogil:
 
 
 cdef int compress_segment(Job *job) noexcept nogil:
-    """0 or an errno. Then, or if it does not pay, job.packing is NULL, and the file is what it was."""
+    """Returns 0 or an errno. On error, or if it does not pay, job.packing is NULL and the file is unchanged."""
     cdef Packer *packer = NULL
     cdef uint32_t k, length = 0
     cdef bint pays = True, renamed = False
@@ -242,7 +243,7 @@ cdef int compress_segment(Job *job) noexcept nogil:
         if not error and pays:
             error = _finish(packer, job.directory, &renamed)
     if renamed:
-        # If the directory could not be synced, the old file may be back after a power failure: it is as good.
+        # If the directory could not be synced, the old file may be back after a power failure: it is just as good.
         error = 0
         job.packing = packer.packing
         packer.packing = NULL
@@ -254,7 +255,7 @@ cdef int compress_segment(Job *job) noexcept nogil:
 
 cdef void _overwrite(Packer *packer, uint32_t block, uint32_t length, const Erasure *erasure,
                      const RecordHead *head) noexcept nogil:
-    """Put that part of an erased record that lies in packer.plain there: its head, and zeros."""
+    """Overwrite the part of an erased record that lies in packer.plain: its head, and zeros."""
     cdef uint64_t begin = SEGMENT_HEAD + <uint64_t> block * BLOCK, at = erasure.offset
     cdef uint64_t end = at + erasure.length, head_end = at + HEAD_SIZE
     end = end if end < begin + length else begin + length
@@ -296,14 +297,14 @@ cdef int _copy_block(Packer *packer, uint32_t block, const Job *job) noexcept no
     length = old.starts[block + 1] - old.starts[block]
     error = read_all(packer.source, packer.packed, length, old.starts[block], &got)
     if not error and got < length:
-        error = EBADMSG            # the file was cut
+        error = EBADMSG            # the file was truncated
     return error if error else _append_block(packer, packer.packed, length)
 
 
 cdef int erase_packed(Job *job) noexcept nogil:
     """Rewrite a compressed segment without the contents of all erasures in it. Blocks without one are copied as they are.
 
-    0 or an errno. Once the new file has the name, job.packing says where its blocks are.
+    Returns 0 or an errno. Once the new file has the name, job.packing says where its blocks are.
     """
     cdef const Packing *old = job.segment.packing
     cdef Packer *packer = NULL

@@ -4,11 +4,12 @@
     the group that says so is on disk ─► an ERASE job, as soon as no other chore is under way ─► when_erased()
 
 An erasure never holds up the loop, a publish or the removal itself. If it fails, the message stays removed and the stream
-continues: a compressed segment is rewritten as a whole, for which a full disk has no space. Those who wait get the error,
-it is reported once, and tried again (unless the segment is damaged, or the like: then it never will be). The queue is in
-memory only: what is not erased when the log is closed is reported, and goes when its segment is rewritten or removed.
+continues: a compressed segment is rewritten as a whole, for which a full disk has no space. The callbacks that wait get
+the error, it is reported once, and the erasure is tried again (unless the segment is damaged, or the like: then it
+never will be). The queue is in memory only: what is not erased when the log is closed is reported, and goes when its
+segment is rewritten or removed.
 
-Meanwhile the segment may be rewritten: a copy that was planned before the removal has the text, too, at another place.
+The segment may be rewritten first: a copy planned before the removal still has the text, at another place.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -63,11 +64,11 @@ cdef class Erasures:
         erasure.seq = seq
         erasure.group = store.groups.submitted + 1
         self.count += 1
-        self.retry_at = 0          # somebody waits for it: there may be space by now
+        self.retry_at = 0          # a caller waits for it: there may be space by now
         return 0
 
     cdef Segment *next_due(self, Job *job) except? NULL:
-        """Fill a job with what is due in one segment; NULL: nothing is. What is in no file any more is dropped."""
+        """Fill a job with what is due in one segment; NULL: nothing is. Texts no longer in any file are dropped."""
         cdef Segment *segment = NULL
         cdef Segment *found
         cdef Erasure *erasure
@@ -107,7 +108,7 @@ cdef class Erasures:
         if not job.error:
             return self.report_if_done()
         if may_pass(job.error):
-            # Behind the others, which may be in segments where it works.
+            # After the others, which may be in segments where it works.
             for k in range(job.erasure_count):
                 self.queue[self.count] = job.erasures[k]
                 self.count += 1
@@ -117,7 +118,7 @@ cdef class Erasures:
         return self._report(os.strerror(job.error))
 
     cdef void _remove(self, const Job *job) noexcept:
-        """The erasures of a job are not in the queue any more. (There is room for them at its end.)"""
+        """Take the erasures of a job out of the queue. (There is then room for them at its end.)"""
         cdef uint32_t k, n, kept = 0
         cdef bint found
         for k in range(self.count):
@@ -147,13 +148,13 @@ cdef class Erasures:
         return call_all(self.take_callbacks(), failure)
 
     cdef list take_callbacks(self):
-        """All callbacks that wait, which the caller is to call."""
+        """Returns all waiting callbacks, for the caller to call."""
         cdef list callbacks = self.waiting
         self.waiting = []
         return callbacks
 
     cdef void follow_rewrite(self, const Segment *old, const Segment *fresh) noexcept:
-        """A segment was rewritten: a message that was removed meanwhile is in the new file, too."""
+        """A segment was rewritten: a message that was removed in the meantime is in the new file, too."""
         cdef uint32_t k, place
         for k in range(self.count):
             if self.queue[k].number == old.number and self.queue[k].salt == old.salt:
@@ -163,7 +164,7 @@ cdef class Erasures:
                     self.queue[k].offset = fresh.offsets[place]
 
     cdef void drop_uncommitted(self) noexcept:
-        """Those of messages whose removal is not on disk: it was taken back."""
+        """Drop the erasures of messages whose removal is not on disk: it was rolled back."""
         cdef uint32_t k, kept = 0
         for k in range(self.count):
             if self.queue[k].group <= self.store.groups.committed:

@@ -1,4 +1,4 @@
-# What is not on disk so far: the group that is being filled and the one in flight. The theory is at the top of groups.pyx.
+# What is not on disk yet: the group that is being filled and the one in flight. The theory is at the top of groups.pyx.
 
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
@@ -11,7 +11,7 @@ cdef struct Part:
     uint64_t offset                # in the file
     size_t start                   # in the buffer
     size_t length
-    bint create                    # the file does not exist so far
+    bint create                    # the file does not exist yet
     bint seal                      # it is the last part of the file
 
 cdef struct Buffer:
@@ -28,7 +28,7 @@ cdef struct Buffer:
 cdef class Groups:
     cdef Buffer *pending           # what was appended since the last commit
     cdef Buffer *in_flight         # what the committer is writing
-    cdef Ranges removed            # interior removals that are not in a record so far
+    cdef Ranges removed            # interior removals that are not in a record yet
     cdef uint64_t submitted        # groups that were handed to the committer so far,
     cdef uint64_t committed        # and those on disk
 

@@ -1,11 +1,11 @@
-"""Groups: what was appended and is not on disk so far. The writer fills them, the store reads from them.
+"""Groups: what was appended and is not on disk yet. The writer fills them, the store reads from them.
 
     pending     the group that is being filled
     in_flight   the group that the committer is writing; empty if there is none
     removed     removals in the middle of the log, which become REMOVED records when `pending` is committed
 
-A group is a list of parts, each a run of bytes of one segment. A full segment is sealed and the next one begun within a
-group; on disk both happen when the group is written. A memory log has no groups: its segments are the memory.
+A group is a list of parts, each a run of bytes of one segment. A full segment is sealed and the next one started within
+a group; on disk both happen when the group is written. A memory log has no groups: its segments are the memory.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -25,13 +25,13 @@ cdef class Groups:
             raise MemoryError
 
     def __dealloc__(self):
-        # A job under way holds a reference to the log, so none is.
+        # A job under way holds a reference to the log, so there is none here.
         free_buffer(self.pending)
         free_buffer(self.in_flight)
         clear_ranges(&self.removed)
 
     cdef const char *find(self, const Segment *segment, uint32_t offset) noexcept:
-        """A record that is not in its file so far."""
+        """A record that is not in its file yet."""
         cdef const char *data = find_in(self.in_flight, segment, offset)
         return data if data != NULL else find_in(self.pending, segment, offset)
 
@@ -61,7 +61,7 @@ cdef class Groups:
         return 0
 
     cdef Part *part_of(self, Segment *segment) except NULL:
-        """The last part of what is pending, which is begun if that is another segment's."""
+        """The last part of what is pending; a new one if the last belongs to another segment."""
         cdef Buffer *buffer = self.pending
         if buffer.part_count and buffer.parts[buffer.part_count - 1].segment == segment:
             return &buffer.parts[buffer.part_count - 1]
@@ -81,7 +81,7 @@ cdef class Groups:
         return part
 
     cdef void submit(self, uint64_t last_seq) noexcept:
-        """What was pending is in flight now."""
+        """Move what is pending to in flight."""
         self.pending, self.in_flight = self.in_flight, self.pending
         self.in_flight.last_seq = last_seq
         self.submitted += 1

@@ -13,11 +13,11 @@ cdef class Limits:
     cdef bint are_set              # one of them is
     cdef bint discard_new, discard_new_per_subject
     cdef bint enforcing            # limits were lowered, and enforce() is not done,
-    cdef bint enforcing_subjects   # also that of the subjects,
-    cdef uint64_t enforced_seq     # whose pass is here,
-    cdef uint64_t reloads          # if the store is still the one that it began with
+    cdef bint enforcing_subjects   # nor is that of the subjects,
+    cdef uint64_t enforced_seq     # whose pass has got here,
+    cdef uint64_t reloads          # which holds if the store is still the one that it began with
     cdef bint behind               # a limit could not be enforced: a record could not be read
-    cdef bytes behind_subject      # which was after a message of this subject
+    cdef bytes behind_subject      # when a message of this subject was stored
 
     cdef int change(self, long long max_msgs, long long max_bytes, long long max_msgs_per_subject) except -1
     cdef str refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,

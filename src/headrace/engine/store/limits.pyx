@@ -1,10 +1,11 @@
 """The limits of a log: how many messages it may have, how many bytes, how many of one subject.
 
-A message that breaks a limit removes the oldest ones, or is refused (discard_new). Those to be removed have to be read. If
-that fails, the message itself is stored all the same, and the next ones are refused until the limits can be enforced again.
+A message that exceeds a limit removes the oldest ones, or is refused (discard_new). Those to be removed have to be
+read. If that fails, the message itself is stored anyway, and the next ones are refused until the limits can be enforced
+again.
 
 If a limit is lowered, a large stream has more to remove than the loop's thread may read in one call: enforce() does a part.
-Until it is done every message removes a few, so that there are ever fewer.
+Until it is done every message removes a few, so that their number keeps shrinking.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -20,7 +21,7 @@ cdef extern from "string.h" nogil:
 
 cdef uint64_t UNLIMITED = <uint64_t> -1
 cdef uint64_t FEW = 4              # that a message removes while a lower limit is being enforced
-cdef uint64_t MANY = 64            # messages to remove before it pays to ask what is left behind them
+cdef uint64_t MANY = 64            # messages to remove before it pays to check what is left after them
 
 
 cdef class Limits:
@@ -29,7 +30,7 @@ cdef class Limits:
         self.max_msgs = self.max_bytes = self.max_msgs_per_subject = -1
 
     cdef int change(self, long long max_msgs, long long max_bytes, long long max_msgs_per_subject) except -1:
-        """Set them; enforce() removes what breaks them."""
+        """Set them; enforce() removes what exceeds them."""
         cdef bint fewer = max_msgs_per_subject > 0 and (
             self.max_msgs_per_subject <= 0 or max_msgs_per_subject < self.max_msgs_per_subject)
         self.max_msgs = max_msgs
@@ -46,7 +47,7 @@ cdef class Limits:
 
     cdef str refuse(self, const char *subject, uint32_t subject_length, const char *body, uint32_t header_length,
                     Py_ssize_t size):
-        """Which limit a message would break in a stream that discards new ones; None: none."""
+        """Which limit a message would exceed in a stream that discards new ones; None: none."""
         cdef Record oldest
         cdef Store store = self.store
         cdef uint64_t added = store.size_of(subject_length, header_length, size - header_length)
@@ -72,20 +73,20 @@ cdef class Limits:
         return None
 
     cdef int after_append(self, Entry *entry, const char *subject, uint32_t length) except -1:
-        """Remove what a new message has made too many."""
+        """Remove what exceeds the limits after a new message."""
         if self.max_msgs_per_subject > 0 and entry.count > <uint64_t> self.max_msgs_per_subject \
                 or (self.max_msgs > 0 or self.max_bytes > 0) and not self.discard_new:
             self.behind = not self._make_room(entry, subject, length)
         return 0
 
     cdef bint catch_up(self) except -1:
-        """Enforce the limits that could not be enforced before. Whether they are kept now."""
+        """Enforce the limits that could not be enforced before. Returns whether they are met now."""
         cdef uint32_t length = <uint32_t> len(self.behind_subject)
         self.behind = not self._make_room(self.store.index.find(self.behind_subject, length), self.behind_subject, length)
         return not self.behind
 
     cdef bint _make_room(self, Entry *entry, const char *subject, uint32_t length) except -1:
-        """False: some of what is to be removed cannot be read at present. `entry`: of the subject, if it has messages."""
+        """False: some of what is to be removed cannot be read now. `entry`: that of the subject, if it has messages."""
         try:
             if self.max_msgs_per_subject > 0 and entry != NULL:
                 self._enforce_subject(entry)
@@ -113,14 +114,14 @@ cdef class Limits:
     # -- all messages ---------------------------------------------------------------------------------------------------
 
     cdef bint enforce(self, uint64_t most) except -1:
-        """Remove some of what breaks the limits, reading about `most` records. Whether nothing more does."""
+        """Remove some of what exceeds the limits, reading about `most` records. Returns whether that is all."""
         if self.enforcing and self._enforce_totals(most):
             if not self.enforcing_subjects or self._enforce_subjects(most):
                 self.enforcing = self.enforcing_subjects = False
         return not self.enforcing
 
     cdef bint _enforce_totals(self, uint64_t most) except -1:
-        """Remove the oldest messages until max_msgs and max_bytes are kept, `most` of them at a time. Whether they are."""
+        """Remove the oldest messages until max_msgs and max_bytes are met, at most `most`. Returns whether they are."""
         cdef Store store = self.store
         if self.discard_new:
             return True
@@ -141,10 +142,10 @@ cdef class Limits:
         return True
 
     cdef bint _enforce_subjects(self, uint64_t looks) except -1:
-        """One pass from enforced_seq: a message goes as long as its subject has too many. Whether it is at the end.
+        """One pass from enforced_seq: a message goes while its subject has too many. Returns whether it has ended.
 
-        A subject either keeps its limit, or all its messages are still ahead of the pass: a publish removes what it makes
-        too many (see _enforce_subject), so that what the pass has left behind stays right.
+        A subject either meets its limit, or all its messages are still ahead of the pass: a publish removes what it
+        makes too many (see _enforce_subject), so what the pass has left behind stays correct.
         """
         cdef Store store = self.store
         cdef Record record

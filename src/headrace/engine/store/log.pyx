@@ -1,7 +1,7 @@
-"""The log of one stream: an append-only sequence of messages that loses some again, on disk or in memory.
+"""The log of one stream: an append-only sequence of messages, some of which are removed later, on disk or in memory.
 
-This file is what Python sees of it: limits, appending, removing, committing, figures, reading. What it does is done by its
-parts, which the package's docstring (__init__.py) draws, together with who owns which field when.
+This file is what Python sees of it: limits, appending, removing, committing, figures, reading. The work is done by its
+parts, which the package's docstring (__init__.py) draws, along with who owns which field when.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -21,13 +21,13 @@ from headrace.engine.store.subject_index cimport Entry
 import os
 
 cdef uint64_t SEGMENT_BYTES = 64 * 1024 * 1024
-cdef uint64_t COMPRESSED_SEGMENT_BYTES = 16 * 1024 * 1024   # smaller: the active segment is not compressed
+cdef uint64_t COMPRESSED_SEGMENT_BYTES = 16 * 1024 * 1024   # smaller, because the active segment is not compressed
 cdef uint64_t LARGEST_RECORD = 1024 * 1024 * 1024
 cdef uint64_t UNLIMITED = <uint64_t> -1
 
 
 class Refused(Exception):
-    """The stream is full and discards new messages; `reason` says which limit it was."""
+    """The stream is full and discards new messages; `reason` says which limit it is."""
 
     def __init__(self, reason):
         super().__init__(reason)
@@ -37,7 +37,7 @@ class Refused(Exception):
 cdef class Log(LogView):
     def __cinit__(self, str directory=None, *, Committer committer=None, uint64_t segment_bytes=SEGMENT_BYTES,
                   str compression="none"):
-        """`directory` None: in memory, where `compression` ("none" or "s2") changes nothing."""
+        """`directory` None: in memory, where `compression` ("none" or "s2") has no effect."""
         self.plain_segment_bytes = min(max(segment_bytes, <uint64_t> 4096), LARGEST_RECORD)
         self.store = Store(directory, self.plain_segment_bytes)
         self.limits = Limits(self.store)
@@ -49,9 +49,9 @@ cdef class Log(LogView):
     # -- opening and closing --------------------------------------------------------------------------------------------
 
     def recover(self):
-        """Open what is in the directory (made if it is missing); one line for each damage that was found.
+        """Open what is in the directory (created if missing); returns one line for each damage found.
 
-        Damage is never an exception; a directory that cannot be read or written is an OSError.
+        Damage never raises; a directory that cannot be read or written raises OSError.
         """
         if self.store.in_memory or self.pipeline.opened:
             return []
@@ -73,7 +73,7 @@ cdef class Log(LogView):
             self.pipeline.abandon()
 
     def destroy(self):
-        """Close and delete the files, and the directory if nothing else is in it."""
+        """Close and delete the files, and the directory if it is then empty."""
         self.abandon()
         if not self.store.in_memory:
             delete_files(self.store.directory)
@@ -96,7 +96,7 @@ cdef class Log(LogView):
                   bint at_once=True):
         """Set the limits (0 or less: none) and enforce them, at once or with calls of enforce().
 
-        `compression` None: as it is.
+        `compression` None: leave it as it is.
         """
         self._check_open()
         if compression is not None:
@@ -111,12 +111,12 @@ cdef class Log(LogView):
                 pass               # it cannot be read at present: each new message removes a few, as usual
 
     def enforce(self, uint64_t most):
-        """Remove some of what breaks the limits, reading about `most` records. Whether nothing more does."""
+        """Remove some of what exceeds the limits, reading about `most` records. Returns whether that is all."""
         self._check_writable()
         return self.limits.enforce(most)
 
     cdef int _set_compression(self, str compression) except -1:
-        """Sealed segments are compressed from now on, those that are already there, too; or left as they are."""
+        """From now on compress sealed segments, including existing ones; or leave them as they are."""
         cdef bint before = self.chores.compress
         if compression not in ("none", "s2"):
             raise ValueError(f"unknown compression: {compression}")
@@ -132,7 +132,7 @@ cdef class Log(LogView):
 
     def append(self, bytes subject not None, bytes headers not None, bytes payload not None, int64_t time=0,
                uint64_t seq=0):
-        """Store a message; returns its sequence. `seq`: a given one above last_seq, what is between counts as deleted.
+        """Store a message; returns its sequence. `seq`: use this one (above last_seq); the gap counts as deleted.
 
         Raises Refused if it is full and discards new ones, OSError if nothing can be written.
         """
@@ -154,7 +154,7 @@ cdef class Log(LogView):
                                  uint32_t header_length, Py_ssize_t size, int64_t time) except? 0:
         """Append a message: `body` is the headers and the payload, `size` bytes in all. Time 0: now.
 
-        Returns its sequence. 0: it is refused, and self.refusal says why: the name of a limit, or "failed".
+        Returns its sequence. 0: it was refused, and self.refusal says why: the name of a limit, or "failed".
         """
         return self._append(subject, subject_length, body, header_length, size, time, self.store.last_seq + 1)
 
@@ -243,7 +243,7 @@ cdef class Log(LogView):
         return before - self.store.count
 
     def expire(self, int64_t oldest, uint64_t seq, uint64_t most):
-        """Remove messages from the head on that are not younger than a time; the first younger one ends it.
+        """Remove messages from the head on that are not younger than a time, up to the first younger one.
 
         Reads no more than `most` from `seq` on. Returns where to continue with the next part; 0: it is done.
         """
@@ -260,7 +260,7 @@ cdef class Log(LogView):
         return before
 
     def when_erased(self, callback):
-        """Call back when no text is left to be overwritten (None), or that failed (the text); at once if none is."""
+        """Call back when no text is left to overwrite (None), or it failed (the error); at once if none is left."""
         cdef Erasures erasures = self.chores.erasures
         if erasures.count == 0:
             callback(None)
@@ -273,7 +273,7 @@ cdef class Log(LogView):
             self.chores.start_erasing()
 
     def erase_again(self):
-        """Try to overwrite what could not be overwritten before. Whether nothing is left."""
+        """Retry what could not be overwritten before. Returns whether nothing is left."""
         if self.pipeline.opened and not self.store.in_memory:
             self.chores.start_erasing()
         return self.chores.erasures.count == 0
@@ -281,11 +281,11 @@ cdef class Log(LogView):
     # -- committing -----------------------------------------------------------------------------------------------------
 
     cpdef int commit(self) except -1:
-        """Hand what is pending to the committer. If that is still busy with the last group, this one follows it."""
+        """Hand what is pending to the committer. If it is still busy with the last group, this one follows."""
         return self.pipeline.commit()
 
     def when_committed(self, callback):
-        """Call back when all that was written so far is on disk (None) or failed (the text); at once if it is."""
+        """Call back when everything written so far is on disk (None) or failed (the error); at once if it is."""
         self.pipeline.when_committed(callback)
 
     @property
@@ -313,17 +313,17 @@ cdef class Log(LogView):
 
     @property
     def failure(self):
-        """Why it takes no more writes; None: it does."""
+        """Why it accepts no more writes; None: it does."""
         return self.writer.failure
 
     @property
     def erase_failure(self):
-        """Why deleted texts could not be overwritten the last time; None: they could."""
+        """Why deleted texts could not be overwritten last time; None: they could."""
         return self.chores.erasures.failure
 
     @property
     def read_failure(self):
-        """Why a file could not be read the last time; None: it could."""
+        """Why a file could not be read last time; None: it could."""
         return self.store.reports.read_failure
 
     @property
@@ -342,7 +342,7 @@ cdef class Log(LogView):
 
     @property
     def on_warning(self):
-        """Called with a line about what did not work and is not lost."""
+        """Called with a line about a failure that lost nothing."""
         return self.store.reports.on_warning
 
     @on_warning.setter
@@ -351,7 +351,7 @@ cdef class Log(LogView):
 
     @property
     def num_deleted(self):
-        """Sequences between the first and the last message that have none."""
+        """Sequences between the first and the last message that have no message."""
         return self.store.last_seq - self.store.first_seq + 1 - self.store.count if self.store.count else 0
 
     @property
@@ -366,15 +366,15 @@ cdef class Log(LogView):
     # -- watchers -------------------------------------------------------------------------------------------------------
 
     def add_watcher(self, Watcher watcher not None):
-        """Count for a reader how many messages it has ahead of it, from now on."""
+        """From now on, count for a reader how many messages are ahead of it."""
         watching.add_watcher(self.store, watcher)
 
     def begin_to_watch(self, Watcher watcher not None):
-        """The same, but where records have to be read to count them this is left to count_ahead()."""
+        """The same, but any reading of records that this takes is left to count_ahead()."""
         watching.begin_to_watch(self.store, watcher)
 
     def count_ahead(self, Watcher watcher not None, uint64_t looks):
-        """Continue counting, reading at most `looks` records. Whether num_pending is complete."""
+        """Continue counting, reading at most `looks` records. Returns whether num_pending is complete."""
         return watching.count_ahead(self.store, watcher, looks)
 
     def remove_watcher(self, Watcher watcher not None):
@@ -409,11 +409,11 @@ cdef class Log(LogView):
         return readings.look_for_last(self.store, filter, place, latest, looks)
 
     def places(self, Filter filter not None):
-        """At which place all is done."""
+        """The place at which all is done."""
         return readings.places(self.store, filter)
 
     def settle(self, bytes subject not None, uint64_t looks):
-        """Have the last message of a subject at hand, reading at most `looks` records. Whether it is."""
+        """Prepare the last message of a subject, reading at most `looks` records. Returns whether it is at hand."""
         return readings.settle(self.store, subject, looks)
 
     def subject_state(self, bytes subject not None):
@@ -433,7 +433,7 @@ cdef class Log(LogView):
         return readings.first_up_to(self.store, found, filter, up_to, place, looks)
 
     def note_last(self, dict found not None, Filter filter not None, uint64_t seq, uint64_t up_to, uint64_t looks):
-        """Note those that pass from `seq` on, reading at most `looks` records. Where to continue; above `up_to`: done."""
+        """Note those that pass from `seq` on, with up to `looks` reads. Where to continue; above `up_to`: done."""
         return readings.note_last(self.store, found, filter, seq, up_to, looks)
 
     def last_sequences(self, Filter filter not None, uint64_t up_to, uint32_t place, uint64_t looks):

@@ -1,6 +1,6 @@
 """What a log and a snapshot of one have in common: the state of a stream, as the NATS docs call it, and its messages.
 
-It is the only base class here, because both are the same thing to those who read: a store, whoever may write to it.
+It is the only base class here, because to a reader both are the same thing: a store, whoever may write to it.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -46,5 +46,5 @@ cdef class LogView:
         return readings.seek_time(self.store, time)
 
     def deleted(self, uint64_t seq=0, uint64_t most=UNLIMITED):
-        """The sequences between the first and the last message that have none; those of `most` from `seq` on."""
+        """The sequences between the first and the last message that have no message, among `most` from `seq` on."""
         return readings.deleted(self.store, seq, most)

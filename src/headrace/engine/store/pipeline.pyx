@@ -5,8 +5,8 @@
                  └─────────────────── filled meanwhile ───────────────────┘   ├─► the next group, a chore, an erasure
                                                                               └─► failed: rollback, callbacks with the error
 
-The writer, the chores and the rollback do not know each other's jobs. Which of them is next is decided here, whenever a job
-is done.
+The writer, the chores and the rollback do not know each other's jobs. Which of them comes next is decided here,
+whenever a job is done.
 """
 
 from headrace.engine.basics.system cimport monotonic
@@ -31,7 +31,7 @@ cdef class Pipeline(JobOwner):
     # -- committing -----------------------------------------------------------------------------------------------------
 
     cdef int commit(self) except -1:
-        """Hand what is pending to the committer. If that is still busy with the last group, this one follows it."""
+        """Hand what is pending to the committer. If it is still busy with the last group, this one follows."""
         if self.store.in_memory:
             return self._commit_memory()
         if not self.opened or self.writer.failure is not None or not self.writer.begin_commit():
@@ -53,7 +53,7 @@ cdef class Pipeline(JobOwner):
         return 0
 
     cdef int when_committed(self, object callback) except -1:
-        """Call back when all that was written so far is on disk (None) or failed (the text); at once if it is."""
+        """Call back when everything written so far is on disk (None) or failed (the error); at once if it is."""
         if self.writer.failure is not None:
             callback(self.writer.failure)
         elif self.store.in_memory or self.writer.has_pending():
@@ -71,7 +71,7 @@ cdef class Pipeline(JobOwner):
         if job.kind == ROLLBACK:
             return self._rolled_back()
         if self.writer.failure is not None:
-            # A rollback waits for this job, and reads from disk what became of it.
+            # A rollback waits for this job, and reads its outcome from disk.
             if job.kind != COMMIT and job.kind != SYNC:
                 self._finish_chore(job)
             return self._roll_back()
@@ -86,13 +86,13 @@ cdef class Pipeline(JobOwner):
         cdef list callbacks = self.writer.finish_commit()
         self.chores.start_planned()
         try:
-            # The disk continues while Python is called.
+            # The disk keeps working while Python is called.
             if self.writer.wants_commit:
                 self.commit()
             self.chores.start_erasing()
             self.start_chore()
         finally:
-            # Whatever became of the next group, this one is on disk.
+            # Whatever happened to the next group, this one is on disk.
             if callbacks:
                 call_all(callbacks, None)
             if self.on_committed is not None:
@@ -115,7 +115,7 @@ cdef class Pipeline(JobOwner):
     # -- failure --------------------------------------------------------------------------------------------------------
 
     cdef int _fail(self, int error, bint final) except -1:
-        """A group could not be written, or a file not be synced."""
+        """A group could not be written, or a file could not be synced."""
         if self.writer.failure is not None:
             return 0
         self.writer.fail(error, final)
@@ -125,7 +125,7 @@ cdef class Pipeline(JobOwner):
         return self._roll_back()
 
     cdef int _roll_back(self) except -1:
-        """Go back to what is on disk. While a job is under way it waits for that: on_done() comes back here."""
+        """Go back to what is on disk. If a job is under way, wait for it: on_done() comes back here."""
         if not self.rollback.due or self.rollback.replacement is not None:
             return 0
         if self.writer.sync_job.under_way:
@@ -146,7 +146,7 @@ cdef class Pipeline(JobOwner):
         return call_all(self.rollback.take_callbacks(), self.writer.failure)
 
     cdef bint is_writable(self) except -1:
-        """Whether it takes writes, after a full disk: again."""
+        """Whether it accepts writes; after a full disk, whether it does so again."""
         if self.writer.failure is None:
             return True
         if monotonic() >= self.writer.retry_at:
@@ -189,7 +189,7 @@ cdef class Pipeline(JobOwner):
         return call_all(callbacks, "the log was deleted")
 
     cdef int _wait_for_jobs(self) except -1:
-        """All but the commit. No chore follows the one that is under way."""
+        """All of closing but the commit. No chore follows the current one."""
         cdef Committer committer = self.writer.committer
         self.chores.cancel()
         while self.chores.job.under_way:

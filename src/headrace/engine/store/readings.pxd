@@ -1,4 +1,4 @@
-# What can be asked of a log. The theory is at the top of readings.pyx.
+# The queries on a log. The theory is at the top of readings.pyx.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 

@@ -1,8 +1,8 @@
-"""What can be asked of a log: messages, subjects, counts, times. Nothing here changes what is stored.
+"""The queries on a log: messages, subjects, counts, times. Nothing here changes what is stored.
 
-The store knows where each message is and reads one at a time; these are the questions that Python asks of it, through the
-methods of Log with the same names, which document them. Questions about a literal subject, or about all messages, are
-answered from memory. Where a pattern meets the middle of the log, records are read.
+The store knows where each message is and reads one at a time; these are the queries that Python makes, through the
+methods of Log with the same names, which document them. Queries about a literal subject, or about all messages, are
+answered from memory. If a pattern meets the middle of the log, records are read.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ from headrace.engine.segments.windows cimport Record
 cdef uint64_t UNLIMITED = <uint64_t> -1
 cdef uint32_t ALL = <uint32_t> -1    # places of the index
 cdef int FEW_NEWER = 16             # messages of a subject to step back over
-cdef uint64_t MOST_DAMAGED = 64     # messages to pass over for the time of the first one
+cdef uint64_t MOST_DAMAGED = 64     # messages to skip when looking for the time of the first one
 
 
 cdef class Stored:
@@ -47,7 +47,7 @@ cdef int64_t first_time(Store store) except? -1:
     if store.first_time_seq != store.first_seq:
         record.time = store.last_time
         try:
-            # A damaged one is taken to be as old as the one behind it: it does not expire before that.
+            # A damaged one is assumed to be as old as the next one: it does not expire before that.
             while seq <= store.last_seq and looks and not store.read(store.probe, seq, &record):
                 seq = store.next_live(seq + 1)
                 looks -= 1
@@ -106,7 +106,7 @@ cdef tuple look_for_last(Store store, Filter filter, uint32_t place, uint64_t la
     cdef Entry *entry
     cdef uint32_t at = place
     while next_match(store, filter, &place, &at, &looks, &entry):
-        # `last` is an upper bound even where it is stale.
+        # `last` is an upper bound even if it is stale.
         if entry.last > latest:
             if not resolve_last(store, entry, &looks):
                 return latest, at
@@ -126,16 +126,16 @@ cdef tuple subject_state(Store store, bytes subject):
 
 # -- subjects ---------------------------------------------------------------------------------------------------------
 #
-# The subjects that pass are found at places: those of the patterns in a filter without wildcards, which are looked up,
-# otherwise those of the index. Each function takes a place to begin at and returns the one to continue at, which is
-# places() when all is done.
+# The subjects that pass are found at places: with a filter without wildcards, the places of its subjects, which are
+# looked up; otherwise those of the index. Each function takes a place to start at and returns the one to continue at,
+# which is places() when all is done.
 
 cdef uint32_t places(Store store, Filter filter) noexcept:
     return filter.count if filter.literal else store.index.used
 
 
 cdef bint next_match(Store store, Filter filter, uint32_t *place, uint32_t *at, uint64_t *looks, Entry **entry) noexcept:
-    """The first subject that passes from `place` on: `at` is its place, `place` the next. False: none, or it is tired."""
+    """The first subject that passes from `place` on: `at` is its place, `place` the next. False: none, or TIRED."""
     cdef uint32_t end = places(store, filter)
     while place[0] < end and looks[0]:
         at[0] = place[0]
@@ -187,12 +187,12 @@ cdef tuple first_up_to(Store store, dict found, Filter filter, uint64_t up_to, u
         if last:
             found[<bytes> entry.text[:entry.length]] = last
         elif entry.first <= up_to:
-            seq = min(seq, entry.first)    # which may be too low: a few more are read
+            seq = min(seq, entry.first)    # which may be too low: then a few more are read
     return seq, place
 
 
 cdef uint64_t step_back(Store store, const Entry *entry, uint64_t up_to) except? 0:
-    """The last message of a subject that is not above a sequence, if there are few behind it; 0: it has to be searched."""
+    """The last message of a subject that is not above a sequence, if few follow it; 0: it has to be searched for."""
     cdef Record record
     cdef uint64_t at = entry.last
     cdef int k
@@ -249,7 +249,7 @@ cdef uint64_t seek_time(Store store, int64_t time) except? 0:
     cdef Segment *segment
     cdef uint32_t k = store.segment_count
     cdef uint64_t low, high, middle, at, found
-    # The last segment that begins before that time: the answer is in it, or right behind it.
+    # The last segment that begins before that time: the answer is in it, or right after it.
     while k and (store.segments[k - 1].first_time == 0 or store.segments[k - 1].first_time >= time):
         k -= 1
     if k == 0:

@@ -7,11 +7,11 @@
    segment since its index was written, the index has both ready.
 
 Damage is reported, never hidden and never fatal: a torn tail of the last segment is cut off, unreadable places elsewhere
-are passed over, a file without a readable head is put aside under another name. Nothing that was readable is lost. What
+are skipped, a file without a readable head is set aside under another name. Nothing that was readable is lost. Whatever
 was not may be readable at the next start (the disk returned wrong bytes): its file stays, and the log still begins there.
 
-A store that is read_only (snapshot.pyx) is filled in the same way, but nothing in the directory changes: what would be
-removed, cut or renamed is passed over.
+A read_only store (snapshot.pyx) is filled in the same way, but nothing in the directory changes: what would be
+removed, cut or renamed is skipped.
 """
 
 from libc.errno cimport errno
@@ -41,7 +41,7 @@ SEGMENT_NAME = re.compile(r"(\d{12,20})\.log")
 
 
 cdef list recover(Store store):
-    """Fill an empty store from its directory. One line per damage; raises OSError if the directory cannot be read."""
+    """Fill an empty store from its directory. Returns one line per damage; raises OSError if it cannot be read."""
     cdef list reports = []
     cdef list numbers = list_numbers(store)
     cdef Contents *contents = NULL
@@ -49,7 +49,7 @@ cdef list recover(Store store):
     while store.read_only and numbers != (again := list_numbers(store)):
         numbers = again            # a file that is replaced while its directory is listed may be missing (btrfs, tmpfs)
     # A server may be at work in a directory that is only read. It drops the removal of a message after the message
-    # itself, which is in an older segment: whoever reads the newest first never sees the message without its removal.
+    # itself, which is in an older segment: reading the newest first never shows the message without its removal.
     if store.read_only:
         numbers.reverse()
     count = <uint32_t> len(numbers)
@@ -75,7 +75,7 @@ cdef list recover(Store store):
 
 
 cdef list list_numbers(Store store):
-    """Those of the segments, in order. What is left over from a rewrite or an index is removed."""
+    """The numbers of the segments, in order. Left-overs from a rewrite or an index are removed."""
     cdef list numbers = []
     for name in os.listdir(store.directory):
         if name.endswith(".tmp") and name[:12].isdigit():
@@ -88,7 +88,7 @@ cdef list list_numbers(Store store):
 
 
 cdef void turn_around(Store store, Contents *contents) noexcept:
-    """The newest came first: put them in order."""
+    """They were read newest first: put them in order."""
     cdef uint32_t k, other
     for k in range(store.segment_count // 2):
         other = store.segment_count - 1 - k
@@ -138,7 +138,7 @@ cdef str segment_name(Store store, uint64_t number):
 
 
 cdef bint open_file(Store store, Segment *segment, str path, SegmentHead *head, list reports) except -1:
-    """Open a file and read its head, and its table of blocks if it is compressed. False: it is not a segment any more."""
+    """Open a file and read its head, and its table of blocks if it is compressed. False: it is no longer a segment."""
     cdef char text[SEGMENT_HEAD]
     cdef bytes name = os.fsencode(path)
     cdef size_t got = 0
@@ -198,7 +198,7 @@ cdef int report_damage(Store store, const Segment *segment, str path, const Cont
 
 
 cdef int truncate_tail(Store store, Segment *segment, str path) except -1:
-    """What is behind the last good record must not come back between later ones."""
+    """Anything after the last good record must not come back between later ones."""
     cdef int error
     if segment.size == segment.allocated or store.read_only:
         return 0
@@ -238,7 +238,7 @@ cdef bint is_blank(str path) except -1:
 
 
 cdef int delete_files(str directory) except -1:
-    """Delete the files of a log, and the directory if nothing else is in it."""
+    """Delete the files of a log, and the directory if it is then empty."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -273,7 +273,7 @@ cdef int replay(Store store, Contents *contents) except -1:
         store.first_seq = 0
         for k in range(store.segment_count):
             if not load_contents(store, store.segments[k], &contents[k], first_seq, &removed):
-                # The index lied about itself: read the segment.
+                # The index contradicts itself: read the segment.
                 rescan(store, store.segments[k], &contents[k])
                 load_contents(store, store.segments[k], &contents[k], first_seq, &removed)
             # The removals stay with the segment, for the day when it is rewritten.
@@ -285,7 +285,7 @@ cdef int replay(Store store, Contents *contents) except -1:
     if store.count == 0 and (store.last_seq or first_seq):
         store.first_seq = max(first_seq, store.last_seq + 1)
         store.last_seq = store.first_seq - 1
-    # What is unreadable at the beginning was not removed: the next commit must not say so.
+    # What is unreadable at the beginning was not removed: the next commit must not say that it was.
     store.first_seq = min(store.first_seq, first_kept(store, max(first_seq, 1)))
     store.committed_seq = store.last_seq
     store.logged_first = first_seq
@@ -319,7 +319,7 @@ cdef bint load_contents(Store store, Segment *segment, Contents *contents, uint6
     cdef const char *path = store.path
     cdef bint good
     if contents.next_seq <= first_seq or contents.count == 0:
-        return True                # all dead: the FIRST record says so, nobody asks for their places
+        return True                # all dead: the FIRST record says so, nobody needs their places
     if contents.next_seq <= store.wanted_first or contents.base_seq > store.wanted_last:
         return True
     if contents.indexed:
@@ -354,7 +354,7 @@ cdef Entry *entry_of(Store store, const Contents *contents, uint32_t place) exce
 
 
 cdef int load_all(Store store, Segment *segment, Contents *contents) except -1:
-    """Nothing was removed: the arrays are taken over as they are, and the subjects are added up."""
+    """Nothing was removed: the arrays are adopted as they are, and the subjects are added up."""
     cdef uint32_t k
     cdef Entry *entry
     cdef const Summary *summary
@@ -424,7 +424,7 @@ cdef int compare(const void *one, const void *other) noexcept nogil:
 
 
 cdef void sort_ranges(Ranges *ranges) noexcept:
-    """By their beginning, and those that touch made one."""
+    """Sort ranges by their beginning, and join those that touch."""
     cdef uint32_t k, kept = 0
     cdef uint64_t *items = ranges.items
     if ranges.count == 0:

@@ -4,18 +4,18 @@ To remove a message, its record is read once more: the index needs its subject, 
 happens in sequence, through a window that reads ahead. Each removal is noted for the next group: at the head by first_seq,
 elsewhere in groups.removed. Until that group is on disk, no file changes.
 
-A large stream has more messages than the loop's thread may read in one call, so everything about many of them does a part
-and returns where to continue. Between two parts others append, read and remove: nothing is remembered but a sequence, and
-each part looks at what is there by then. A crash between two parts leaves a log that has lost the first part and not the
-second. Where little is left behind the head it is cheaper to drop the whole index and to read what is left. So removing
-what is below a sequence costs as many reads as there are messages on the smaller side.
+A large stream has more messages than the loop's thread may read in one call, so each function for many messages does a
+part and returns where to continue. Between two parts others append, read and remove: nothing is remembered but a
+sequence, and each part looks at what is there by then. A crash between two parts leaves a log that has lost the first
+part and not the second. If little is left after the head, it is cheaper to drop the whole index and to read what is
+left. So removing everything below a sequence costs as many reads as there are messages on the smaller side.
 
-If a record cannot be read (OSError), it ends there, and may be called again: what was removed until then is removed and
-accounted for, and nothing else has changed. A damaged record can be removed: see remove_damaged().
+If a record cannot be read (OSError), the removal ends there, and may be called again: what was removed until then is
+removed and accounted for, and nothing else has changed. A damaged record can be removed: see remove_damaged().
 
-A segment that was found damaged when the log was opened may hold messages that nobody knows: records that are not read as
-such today. They are kept for the day when they can be read. So first_seq, below which everything is removed for good, does
-not pass them by itself when the last message before them goes: it has to be asked for, by a purge, a limit or an age.
+A segment that was found damaged when the log was opened may hold messages that nobody knows: records that are
+unreadable today. They are kept in case they can be read again. So first_seq, below which everything is removed for
+good, does not pass them on its own when the last message before them goes: that takes a purge, a limit or an age.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -49,7 +49,7 @@ cdef bint is_kept(Store store, uint32_t k) noexcept:
 
 
 cdef uint64_t first_kept(Store store, uint64_t seq) noexcept:
-    """The first sequence from `seq` on that is a message or may be one again; last_seq + 1 if there is none."""
+    """The first sequence from `seq` on that is a message or may become one again; last_seq + 1 if there is none."""
     cdef uint64_t live = store.next_live(seq)
     cdef uint32_t k
     if store.segment_count == 0:
@@ -63,7 +63,7 @@ cdef uint64_t first_kept(Store store, uint64_t seq) noexcept:
 
 
 cdef void begin_with(Store store, uint64_t seq) noexcept:
-    """An empty log gets its next sequence, and begins there unless older ones may be read some day."""
+    """Set the next sequence of an empty log, which begins there unless older ones may be readable some day."""
     cdef uint64_t kept = first_kept(store, store.first_seq)
     store.first_seq = seq if kept > store.last_seq else kept
 
@@ -151,7 +151,7 @@ cdef int remove_damaged(Store store, Segment *segment, uint32_t place) except -1
 
 
 cdef uint64_t extent(const Segment *segment, uint32_t place) noexcept:
-    """How many bytes a record has at most: up to the next live one."""
+    """The maximum size of a record: up to the next live one."""
     cdef uint32_t k
     for k in range(place + 1, segment.count):
         if segment.offsets[k]:
@@ -168,7 +168,7 @@ cdef Entry *owner_of(Store store, uint64_t seq, const char *subject, uint32_t le
 
 
 cdef void note_removal(Store store, uint64_t seq) noexcept:
-    """Remember what the next commit has to write about a removed message."""
+    """Note what the next commit has to write about a removed message."""
     if seq == store.first_seq:
         store.first_seq = first_kept(store, seq + 1)
     elif not store.in_memory:
@@ -208,7 +208,7 @@ cdef int remove_first(Store store) except -1:
     if remove_message(store, store.head_window, store.first_seq):
         return 0
     # There is no message at first_seq if one may be read there some day, or if files contradict each other (two segments
-    # for the same sequences). It still has to move, or whoever removes until there is room would never end.
+    # for the same sequences). It still has to move, or removing until there is room would never end.
     store.first_seq = store.next_live(store.first_seq + 1)
     if store.first_seq > store.last_seq:
         store.count = store.byte_count = 0
@@ -241,7 +241,7 @@ cdef uint64_t remove_matching(Store store, uint64_t *seq, uint64_t last, Filter 
 
 
 cdef int remove_below(Store store, uint64_t first_seq, uint64_t most) except -1:
-    """Remove messages below a sequence (which is not above last_seq), about as many as `most` takes time to read."""
+    """Remove messages below a sequence (which is not above last_seq), about as many as `most` reads allow."""
     cdef uint64_t left
     if store.first_seq >= first_seq:
         return 0
@@ -263,7 +263,7 @@ cdef int remove_below(Store store, uint64_t first_seq, uint64_t most) except -1:
 cdef bint recount_from(Store store, uint64_t first_seq) except -1:
     """Remove all that is below a sequence without reading it: everything is recounted from what is left.
 
-    What is left is read first: if that fails, nothing has changed. False: some of it is damaged, so it cannot be counted.
+    What is left is read first: if that fails, nothing has changed. False: some of it is damaged and cannot be counted.
     """
     cdef Watcher watcher
     cdef Record record
@@ -324,11 +324,11 @@ cdef int drop_below(Store store, uint64_t first_seq, list live_bytes) except -1:
 
 
 cdef uint64_t end_of_aged(Store store, int64_t oldest, uint64_t *seq, uint64_t most) except? 0:
-    """The sequence behind the messages at the head of the log that are not younger than `oldest`, with `most` reads.
+    """The sequence after the messages at the head of the log that are not younger than `oldest`, with `most` reads.
 
-    The first younger one ends the search, as in nats-server. Searching by halves would be quicker, but trusts that
-    times grow with sequences: where the clock was set back for a while, it would take younger ones with the older.
-    A message that cannot be read counts as old only if one behind it is. `seq`: where to continue, 0: done.
+    The first younger one ends the search, as in nats-server. A binary search would be quicker, but relies on times
+    growing with sequences: if the clock was set back for a while, it would remove younger messages with the older ones.
+    A message that cannot be read counts as old only if one after it is. `seq`: where to continue, 0: done.
     """
     cdef Record record
     cdef uint64_t end = store.first_seq

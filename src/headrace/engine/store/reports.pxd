@@ -7,10 +7,10 @@ from headrace.engine.segments.segment cimport Segment
 
 @cython.final
 cdef class Reports:
-    cdef object on_warning         # called with a line about what did not work and is not lost; None: nobody listens
+    cdef object on_warning         # called with a line about a failure that lost nothing; None: nobody listens
     cdef list damages              # one line for each damage found so far, up to MOST_DAMAGES
     cdef set damaged               # the sequences in `damages`: each is reported once
-    cdef str read_failure          # why a file could not be read the last time; None: it could
+    cdef str read_failure          # why a file could not be read last time; None: it could
     cdef uint64_t unread_seq       # and the message that was asked for
 
     cdef int warn(self, str line) except -1

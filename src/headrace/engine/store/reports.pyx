@@ -1,4 +1,4 @@
-"""What a log reports to Python: damage, files that cannot be read, chores that failed; and how waiting callbacks are called.
+"""What a log reports to Python: damage, unreadable files, chores that failed; and calling the waiting callbacks.
 
 Damage is a wrong checksum, and is listed once per message. A file that cannot be read is an error of the operating system:
 it is reported once, until it can be read again.
@@ -22,7 +22,7 @@ cdef class Reports:
         return 0
 
     cdef int add_damages(self, list lines) except -1:
-        """What recovery found damaged."""
+        """Take over what recovery found damaged."""
         self.damages.extend(lines[:max(MOST_DAMAGES - len(self.damages), 0)])
         return 0
 
@@ -47,7 +47,7 @@ cdef class Reports:
         return 0 if known else self.warn(self.read_failure)
 
     cdef void note_read(self, uint64_t seq) noexcept:
-        """Its record was read, or found damaged."""
+        """Note that its record was read, or found damaged."""
         if self.read_failure is not None and self.unread_seq == seq:
             self.read_failure = None
 

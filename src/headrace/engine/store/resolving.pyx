@@ -1,13 +1,13 @@
 """The first and the last message of a subject, where the index knows only a bound.
 
 Finding the new first message of a subject. Every record names its predecessor on the same subject, so from the last one
-there is a chain backwards; it takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
+there is a chain backwards. It takes count - 1 steps, but each may be a read somewhere else in the files. A scan forward
 from the old first one is sequential and may be short. So: scan forward a little, then try the chain if it is not long,
-and if it is broken (somebody removed a message in the middle of it), continue the scan.
+and if it is broken (a message in the middle of it was removed), continue the scan.
 
 The last one is searched backwards, live message by live message: a gap in the sequences costs nothing, however wide it is.
-Very many others may be in between, so a search reads no more than it may, and leaves a better bound in the index: the next
-one continues there.
+There may be very many others in between, so a search has a limit on reads, and leaves a better bound in the index: the
+next one continues there.
 """
 
 from libc.stdint cimport uint64_t
@@ -32,7 +32,7 @@ cdef bint find_first(Store store, Entry *entry, uint64_t limit, uint64_t *steps)
         if not store.read(store.reader, seq, &record):
             passed_damage = True
         elif record.subject_length == entry.length and memcmp(record.subject, entry.text, entry.length) == 0:
-            # What is damaged does not tell its subject, but its successor does.
+            # A damaged record does not tell its subject, but its successor does.
             entry.first = record.previous if passed_damage and store.is_live(record.previous) else seq
             entry.first_stale = False
             return True
@@ -91,7 +91,7 @@ cdef bint resolve_last(Store store, Entry *entry, uint64_t *looks) except -1:
             entry.last_stale = False
             return True
         seq = store.previous_live(seq - 1)
-    # None can be read: the last of the damaged ones will do, or where the first should be.
+    # None can be read: use the last of the damaged ones, or the place where the first should be.
     entry.last = damaged if damaged else min(store.next_live(entry.first), store.last_seq)
     entry.last_stale = False
     return True

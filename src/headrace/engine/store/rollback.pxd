@@ -1,4 +1,4 @@
-# What becomes of a group that could not be written. The theory is at the top of rollback.pyx.
+# What happens to a group that could not be written. The theory is at the top of rollback.pyx.
 
 cimport cython
 
@@ -9,8 +9,8 @@ from headrace.engine.store.store cimport Store
 cdef class Rollback:
     cdef Store store
     cdef Job *job
-    cdef bint due                  # memory does not agree with the disk so far
-    cdef Store replacement         # what a thread fills from the files; None: none does
+    cdef bint due                  # memory does not agree with the disk yet
+    cdef Store replacement         # filled from the files by a thread; None: no thread does that
     cdef list found                # damage, by that thread,
     cdef str error                 # or why it could not
     cdef list waiting              # callbacks that get the failure when memory agrees with the disk

@@ -1,4 +1,4 @@
-"""A group could not be written: its messages vanish, with those that are pending behind it, and what it removed is back.
+"""A group could not be written: its messages vanish, with those pending after it, and what it removed is back.
 
     COMMIT fails ─► no more writes ─► no job is under way any more ─► ROLLBACK ─► finish()
                                                                          │            │
@@ -7,7 +7,7 @@
 
 The files are the one thing that is certain to agree with what was acknowledged, so the log is re-read from them. That may
 take long, and is done by a thread of the committer into a second store, while the first one still answers: readers see
-what is committed. If the files cannot be read either (no descriptors, say), that is tried again later.
+what is committed. If the files cannot be read either (no descriptors, say), the rollback is tried again later.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -19,7 +19,7 @@ from headrace.engine.segments.segment cimport ABSENT, Segment, place_of, seq_at
 from headrace.engine.store.store cimport Watcher
 from headrace.engine.segments.windows cimport Record
 
-cdef uint64_t MOST_RECOUNTED = 5000     # messages that are read, in the loop's thread, to find out who waits for them
+cdef uint64_t MOST_RECOUNTED = 5000     # messages read, in the loop's thread, to find out who waits for them
 
 
 cdef class Rollback:
@@ -32,7 +32,7 @@ cdef class Rollback:
         self.job.kind = ROLLBACK
 
     def __dealloc__(self):
-        # A job under way holds a reference to the log, so none is.
+        # A job under way holds a reference to the log, so there is none here.
         free(self.job)
 
     cdef int start(self, Committer committer) except -1:
@@ -45,7 +45,7 @@ cdef class Rollback:
         """In a thread. It touches nothing of the store that is in use."""
         try:
             self.found = recover(self.replacement)
-        except Exception as error:     # the edge of a thread: whatever it is, the log stays as it is, and reports it
+        except Exception as error:     # the edge of a thread: whatever it is, the log stays as it is and reports it
             self.error = str(error) or repr(error)
 
     cdef bint finish(self) except -1:
@@ -62,14 +62,14 @@ cdef class Rollback:
         return True
 
     cdef list take_callbacks(self):
-        """All callbacks that wait, which the caller is to call."""
+        """Returns all waiting callbacks, for the caller to call."""
         cdef list callbacks = self.waiting
         self.waiting = []
         return callbacks
 
 
 cdef int recount(Store store, Store replacement) except -1:
-    """Messages that a group had removed are there again: those who wait for them have to know."""
+    """Messages that a group had removed are back: tell the readers that wait for them."""
     cdef uint32_t k, n, place
     cdef bint known
     cdef uint64_t seq

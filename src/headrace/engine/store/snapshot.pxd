@@ -6,4 +6,4 @@ from headrace.engine.store.log_view cimport LogView
 
 @cython.final
 cdef class Snapshot(LogView):
-    cdef readonly list damages     # one line for each damage that opening has found
+    cdef readonly list damages     # one line for each damage found on opening

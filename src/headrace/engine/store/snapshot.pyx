@@ -1,20 +1,20 @@
-"""Snapshot: a log as its files are at the moment, for those who only read them. Nothing in the directory is changed.
+"""Snapshot: a log as its files are at the moment, for read-only use. Nothing in the directory is changed.
 
 It is the replay of recovery.pyx, into a store that is never written to. The directory may be that of a stopped server or
-a copy of one. It may also be that of a running server, which meanwhile
+a copy of one. It may also be that of a running server, which in the meantime
 
     appends            the end is where the last complete record ends
     removes messages   the records of the removals are read before the messages: see recover()
     unlinks a segment  ENOENT, here or later
-    rewrites one       it has another salt: ESTALE, when its file is opened the next time
-    compresses one     same salt, same positions: read_form() finds out when it is opened the next time
-    erases a message   its record is not one of a message any more, or fails its checksum
+    rewrites one       it has another salt: ESTALE, when its file is next opened
+    compresses one     same salt, same positions: read_form() notices when it is next opened
+    erases a message   its record is no longer that of a message, or fails its checksum
 
 After ENOENT, ESTALE or a damaged record the reader takes another snapshot and continues there. So no row is ever wrong or
 altered: each has the checksum, the salt and the sequence that it was stored with.
 
-The first and last sequence that are wanted may be given. Segments without any of these are not loaded, only their
-removals count. Then count, byte_count and first_seq are those of the loaded ones; last_seq is right.
+The first and last sequence that are wanted may be given. Segments with none of these sequences are not loaded; only
+their removals count. Then count, byte_count and first_seq are those of the loaded ones; last_seq is right.
 """
 
 from libc.errno cimport EINVAL, ENOENT, EROFS, ESTALE
@@ -28,7 +28,7 @@ from headrace.engine.store.store cimport Store
 import os
 
 cdef uint64_t UNLIMITED = <uint64_t> -1
-cdef int ATTEMPTS = 10              # a server that unlinks a segment at each of them does not exist
+cdef int ATTEMPTS = 10              # no server unlinks a segment during each of them
 
 
 cdef class Snapshot(LogView):
@@ -48,7 +48,7 @@ cdef class Snapshot(LogView):
                     raise
 
     def sync(self):
-        """When this returns, what was found is on disk, also what a server has written and not synced so far.
+        """When this returns, what was found is on disk, even what a server has written but not synced yet.
 
         Raises OSError.
         """

@@ -17,15 +17,15 @@ cdef enum:
     TIRED = 2                      # it has looked at as many records as it may
 
 cdef class Watcher:
-    # What a consumer's cursor inherits: the log keeps num_pending exact at every commit and removal.
+    # The base of a consumer's cursor: the log keeps num_pending exact at every commit and removal.
     cdef public uint64_t next_seq
     cdef public long long num_pending
     cdef public Filter filter      # may change only while it is not one of a log's watchers
-    cdef uint64_t uncounted        # from here up to before uncounted_end, messages are not in num_pending so far;
+    cdef uint64_t uncounted        # from here up to before uncounted_end, messages are not in num_pending yet;
     cdef uint64_t uncounted_end    # count_ahead() is still to read them
     cdef SubjectIndex walked_index # None: no walk is under way. Subjects at its places from `walked` on are not in
-    cdef uint32_t walked           # num_pending so far; count_ahead() is still to come to them
-    cdef long long recounted       # what num_pending is to be, while it is being counted again
+    cdef uint32_t walked           # num_pending yet; count_ahead() has still to reach them
+    cdef long long recounted       # the new num_pending, while it is being recounted
 
     cdef bint is_counting(self) noexcept
     cdef void set_counted(self, long long num_pending) noexcept
@@ -38,7 +38,7 @@ cdef class Store:
     cdef bint in_memory
     cdef bint read_only            # somebody else's directory: nothing in it may change
     cdef uint64_t wanted_first, wanted_last    # a reader's: segments without any of these are not loaded
-    cdef Groups groups             # what is not in the files so far
+    cdef Groups groups             # what is not in the files yet
     cdef Reports reports
     cdef uint64_t first_seq, last_seq, committed_seq
     cdef uint64_t count            # messages
@@ -51,17 +51,17 @@ cdef class Store:
     cdef uint32_t segment_capacity
     cdef uint64_t segment_bytes    # a segment is sealed before it becomes larger
     cdef uint64_t next_number      # of a segment
-    cdef Segment *active           # the last one; NULL: nothing was written so far
+    cdef Segment *active           # the last one; NULL: nothing has been written yet
     cdef Segment *graveyard        # memory segments that views may still point into, until the next commit
     cdef uint32_t open_files       # of sealed segments
     cdef Segment *chore_segment    # its file has to stay open: a chore works on it, or is about to; NULL: none does
-    cdef int syncing_fd            # the same, because a sync is under way; -1: none is
+    cdef int syncing_fd            # the same, because of a sync under way; -1: there is none
     cdef uint64_t reloads          # how often its state was replaced: closed, or rolled back
     cdef bint chores_due             # something became dead since the chores last looked
     cdef list watchers
     cdef Audiences audiences       # the same, by what they ask for
     cdef Window head_window        # of removals at the head
-    cdef Window probe              # of single records here and there
+    cdef Window probe              # of single records at random places
     cdef Window reader             # of next() and of scans
     cdef uint64_t first_time_seq   # the message whose time first_time_value is
     cdef int64_t first_time_value

@@ -12,9 +12,9 @@ The store knows no writer, no thread and no limit. writer.pyx appends to it, rem
 replaces its files, recovery.pyx fills it from a directory.
 
 Errors and damage. If a file cannot be opened or read, the caller gets the OSError, nothing has changed, and the same
-question may be asked again. Only a wrong checksum is damage. A damaged message is reported once and passed over by all who
-read, but it is still there: it counts, it is never recorded as removed, its segment is neither rewritten nor compressed. It
-goes when it is deleted, purged, or beyond a limit, like any other.
+call may be repeated. Only a wrong checksum is damage. A damaged message is reported once and skipped by all
+readers, but it is still there: it counts, it is never recorded as removed, its segment is neither rewritten nor
+compressed. It goes when it is deleted, purged, or beyond a limit, like any other.
 """
 
 from libc.errno cimport EMFILE, ENFILE, errno
@@ -54,7 +54,7 @@ cdef class Watcher:
         return entry != NULL and self.walked_index.place_of(entry) < self.walked
 
     cdef bint is_counting(self) noexcept:
-        """Whether num_pending is not complete so far."""
+        """Whether num_pending is not complete yet."""
         return self.uncounted < self.uncounted_end or self.walked_index is not None
 
     cdef void set_counted(self, long long num_pending) noexcept:
@@ -111,7 +111,7 @@ cdef class Store:
         self._release()
 
     cdef int adopt(self, Store other) except -1:
-        """What another store has read from the same files becomes the state of this one; the other frees what was."""
+        """Adopt what another store has read from the same files; the other one frees the old state."""
         self._release()
         self.segments, other.segments = other.segments, self.segments
         self.segment_count, other.segment_count = other.segment_count, self.segment_count
@@ -126,7 +126,7 @@ cdef class Store:
         self.chores_due = True
         self.reloads += 1
         for watcher in self.watchers:
-            if (<Watcher> watcher).walked_index is not None:    # the places are others now: from the beginning
+            if (<Watcher> watcher).walked_index is not None:    # the places have changed: start again
                 (<Watcher> watcher).walked_index = self.index
                 (<Watcher> watcher).walked = 0
                 (<Watcher> watcher).num_pending = 0
@@ -186,7 +186,7 @@ cdef class Store:
     # -- look-ups -------------------------------------------------------------------------------------------------------
 
     cdef uint32_t segment_of(self, uint64_t seq) noexcept:
-        """Which segment may hold a sequence: the last one that begins at or before it, otherwise the first."""
+        """Which segment may hold a sequence: the last one that begins at or before it, or else the first."""
         cdef uint32_t low = 0, high = self.segment_count, middle
         if high and self.segments[high - 1].base_seq <= seq:
             return high - 1
@@ -302,7 +302,7 @@ cdef class Store:
         return matching
 
     cdef uint64_t size_of(self, uint32_t subject_length, uint32_t header_length, uint64_t payload_length) noexcept:
-        """What a message counts, as in nats-server: its limits and its figures are in these bytes."""
+        """The size that a message counts for, as in nats-server: limits and figures use these bytes."""
         if self.in_memory:
             return 16 + <uint64_t> subject_length + header_length + payload_length
         return accounted_size(HEAD_SIZE + <uint64_t> subject_length + header_length + payload_length, header_length != 0)
@@ -339,7 +339,7 @@ cdef class Store:
                 self.open_file(segment)
             good = window.load(segment, segment.offsets[place], record, True) and record.seq == seq
             if not good:
-                window.invalidate()    # a second look, at the file: what the window holds may be older than a repair
+                window.invalidate()    # look again, at the file: what the window holds may be older than a repair
                 good = window.load(segment, segment.offsets[place], record, True) and record.seq == seq
             if not good:
                 window.invalidate()
@@ -357,7 +357,7 @@ cdef class Store:
         return self.search(window, &seq, filter, &looks, record) == FOUND
 
     cdef int search(self, Window window, uint64_t *seq, Filter filter, uint64_t *looks, Record *record) except -1:
-        """The same, but reads no more than `looks` records, of which it deducts those that it did read.
+        """The same, but reads no more than `looks` records, and deducts those that it did read.
 
         FOUND: `seq` is the message's. TIRED: there is none before `seq`, where to continue.
         """
@@ -369,8 +369,8 @@ cdef class Store:
         if self.count == 0 or seq[0] > self.committed_seq:
             return NOTHING
         if filter.literal:
-            # The index knows where to begin, or that there is no need to. With many patterns it is asked if the next few
-            # records are none of them.
+            # The index knows where to begin, or that there is no need to. With many patterns it is consulted only if
+            # the next few records match none of them.
             unread = HINT_READS if filter.count > FEW_PATTERNS else 0
         k = self.segment_of(seq[0])
         while k < self.segment_count:
@@ -405,7 +405,7 @@ cdef class Store:
         return NOTHING
 
     cdef uint64_t _nearest(self, uint64_t seq, Filter filter) noexcept:
-        """Before which sequence from `seq` on there is none of a literal filter; 0: there is none at all."""
+        """The sequence, from `seq` on, before which nothing passes a literal filter; 0: nothing passes at all."""
         cdef uint32_t p
         cdef uint64_t at, nearest = 0
         cdef Entry *entry

@@ -35,7 +35,7 @@ cdef class SubjectIndex:
 
 
 cdef inline void count_message(Entry *entry, uint64_t seq) noexcept nogil:
-    """A message of the subject behind all others."""
+    """Add a message of the subject after all others."""
     if entry.count == 0:
         entry.first = seq
     entry.count += 1

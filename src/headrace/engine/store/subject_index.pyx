@@ -2,9 +2,9 @@
 
 One array of entries, and an open-addressing table of u32 places in it. A subject costs 48 bytes for its entry, 8 to 16
 for its places in the table, and its text; nothing is spent per message. Removal closes the gap in the table, so that no
-tombstones pile up, and the entry goes to a list of free ones.
+tombstones accumulate, and the entry goes to a list of free ones.
 
-Finding the new first message of a subject after its first was removed means reading records, so it is put off until
+Finding the new first message of a subject after its first was removed means reading records, so it is deferred until
 somebody asks: `first_stale` says that `first` is only a lower bound (and `last_stale` that `last` is an upper one).
 The log resolves them.
 """

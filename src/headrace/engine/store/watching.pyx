@@ -1,12 +1,13 @@
 """Watchers: readers of a log for which it counts how many messages they have ahead of them.
 
-From its beginning to its end a watcher's num_pending changes with every commit and every removal. The first count is the
-difficult part, because the log may be large and the others do not wait:
+From when it is added until it is removed, a watcher's num_pending changes with every commit and every removal. The
+first count is the difficult part, because the log may be large and others must not be held up:
 
 - everything, and plain subjects from the first message on: the segments and the index know, at once;
-- patterns, from the first message on: a walk along the index, some places at a time. What is committed or removed meanwhile
-  counts if its subject is at a place behind which the walk is, otherwise the walk will see it;
-- in the middle of the log: records are read, some at a time. What is removed meanwhile counts if it was read before.
+- patterns, from the first message on: a walk along the index, a few places at a time. A message committed or removed in
+  the meantime counts if the walk has passed the place of its subject; otherwise the walk will see it;
+- in the middle of the log: records are read, a few at a time. A message removed in the meantime counts if it was
+  already read.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -23,7 +24,7 @@ cdef int add_watcher(Store store, Watcher watcher) except -1:
     try:
         watcher.num_pending = count_from(store, watcher.next_seq, watcher.filter)
     except OSError:
-        # It cannot be read at present. Too many for now: a consumer that reaches the end corrects it.
+        # It cannot be read at present, so the count is too high for now; a consumer that reaches the end corrects it.
         watcher.num_pending = store.count_live(max(watcher.next_seq, store.first_seq), store.committed_seq)
     watcher.set_counted(watcher.num_pending)
     store.watchers.append(watcher)
@@ -65,7 +66,7 @@ cdef bint count_ahead(Store store, Watcher watcher, uint64_t looks) except -1:
 
 
 cdef bint walk(Store store, Watcher watcher, uint64_t looks) except -1:
-    """Count what the subjects at the next places of the index have. Whether those were the last."""
+    """Count what the subjects at the next places of the index have. Returns whether those were the last."""
     cdef SubjectIndex index = store.index
     cdef Filter filter = watcher.filter
     cdef uint32_t start = watcher.walked, end = start
@@ -79,7 +80,7 @@ cdef bint walk(Store store, Watcher watcher, uint64_t looks) except -1:
             total += entry.count
         looks -= min(looks, <uint64_t> filter.effort)
     if total:
-        # What is not committed so far is counted when it is.
+        # What is not committed yet is counted when it is.
         total -= store.count_at_places(store.committed_seq + 1, store.last_seq, filter, start, end)
     watcher.num_pending += total
     watcher.walked = end
@@ -92,7 +93,7 @@ cdef bint walk(Store store, Watcher watcher, uint64_t looks) except -1:
 cdef bint must_read(Store store, uint64_t seq, Filter filter) except -1:
     """Whether a subject that passes may have messages on both sides of a sequence: the index counts only all.
 
-    With a pattern some subject nearly always has, and looking at all of them would take longer than to begin.
+    With a pattern nearly always some subject has, and checking all of them would take longer than just starting.
     """
     cdef Entry *entry
     if filter is None or filter.everything or seq <= store.first_seq:
@@ -126,8 +127,8 @@ cdef long long count_from(Store store, uint64_t seq, Filter filter) except -1:
         return 0
     if filter.everything:
         return store.count_live(seq, store.committed_seq)
-    # The index knows how many there are in all. Those before `seq`, or those behind it, have to be read and counted,
-    # whichever are fewer, and only where a subject lies on both sides.
+    # The index knows how many there are in all. Those before `seq`, or those after it, have to be read and counted,
+    # whichever are fewer, and only if a subject lies on both sides.
     if filter.literal:
         for subject in set(filter.patterns):
             entry = store.index.find(subject, <uint32_t> len(<bytes> subject))

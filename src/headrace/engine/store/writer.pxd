@@ -20,7 +20,7 @@ cdef class Writer:
     cdef bint sync_due             # something was written while sync_job was under way
     cdef str failure               # why nothing is written any more; None: it is
     cdef bint recovers             # the failure was a full disk, or the like
-    cdef bint retryable            # it was, the store agrees with the disk again, and there may be space
+    cdef bint retryable            # it was such a failure, the store agrees with the disk again, and there may be space
     cdef double retry_at           # not before
     cdef list waiting              # callbacks of when_committed: for what is pending,
     cdef list waiting_in_flight    # and for what is in flight

@@ -4,8 +4,8 @@
                    ▲                                                                                      │
                    └────────────────────────────── filled meanwhile ──────────────────────────────────────┘ next commit
 
-Group commit: at most one group is under way. Everything that arrives meanwhile is in the next one: the busier the disk, the
-larger the groups.
+Group commit: at most one group is under way. Everything that arrives in the meantime is in the next one: the busier the
+disk, the larger the groups.
 
 Every removal becomes a record of the group, so that recovery is pure replay and knows no policy (a change of limits cannot
 resurrect anything): at the head as one FIRST record per group, in the middle as one REMOVED record per group.
@@ -13,7 +13,7 @@ resurrect anything): at the head as one FIRST record per group, in the middle as
 With a sync_interval a group is committed when it is written, and a SYNC job follows at the end of the interval.
 
 After a failure nothing is appended. After a full disk, and the like, the writer tries again once there is space; after a
-failed sync it does not until the log is reopened by a restart: nobody can know what is on the disk. What happens to the
+failed sync, only once a restart has reopened the log: nobody can know what is on the disk. What happens to the
 messages of a failed group is in rollback.pyx.
 """
 
@@ -60,7 +60,7 @@ cdef class Writer:
         self.commit_job.directory = self.sync_job.directory = store.path
 
     def __dealloc__(self):
-        # A job under way holds a reference to the log, so none is.
+        # A job under way holds a reference to the log, so there is none here.
         free(self.commit_job)
         free(self.sync_job)
 
@@ -128,7 +128,7 @@ cdef class Writer:
         return data
 
     cdef void _withdraw(self, size_t length) noexcept:
-        """The last _room() is not used."""
+        """Give back the last _room(), which was not used."""
         cdef Buffer *pending = self.groups.pending
         self.store.active.size -= length
         if not self.store.in_memory:
@@ -169,7 +169,7 @@ cdef class Writer:
         cdef SegmentHead head
         cdef Segment *segment
         cdef Part *part
-        # All the memory first: half a segment in the list would swallow what is appended to it.
+        # Allocate all memory first: half a segment in the list would lose what is appended to it.
         self.groups.reserve_parts(2)
         self.groups.reserve(SEGMENT_HEAD)
         segment = store.add_segment(seq)
@@ -214,7 +214,7 @@ cdef class Writer:
         while k < kept:
             some = kept - k if kept - k < RANGES_PER_RECORD else RANGES_PER_RECORD
             self.append_control(REMOVED, store.last_seq, items + 2 * k, some)
-            # As long as the file with this record is there, it has to keep it: see chores.pyx.
+            # As long as the file with this record exists, it has to keep the record: see chores.pyx.
             while some:
                 if add_range(&store.active.removals, items[2 * k], items[2 * k + 1]) < 0:
                     raise MemoryError
@@ -230,7 +230,7 @@ cdef class Writer:
         return self.groups.pending.size != 0 or self.groups.removed.count != 0 or self._first_moved()
 
     cdef bint _first_moved(self) noexcept:
-        """Whether the disk does not know so far where the log begins. (That it begins with 1 goes without saying.)"""
+        """Whether the disk does not know yet where the log begins. (A log that begins with 1 need not say so.)"""
         return self.store.first_seq > self.store.logged_first and self.store.first_seq > 1
 
     cdef bint begin_commit(self) except -1:
@@ -273,7 +273,7 @@ cdef class Writer:
         return callbacks
 
     cdef int sync_later(self) except -1:
-        """With a sync_interval: have what is written by now synced, by the sync under way or the next one."""
+        """With a sync_interval: sync what has been written, with the current sync or the next one."""
         cdef Segment *active = self.store.active
         if self.sync_job.under_way:
             self.sync_due = True
@@ -284,8 +284,8 @@ cdef class Writer:
         return 0
 
     cdef bint wait_for_sync(self, const Segment *segment) except -1:
-        """Its file is about to be closed. False: the sync failed, so the log was rolled back, and the segment is gone."""
-        cdef bint failing = self.failure is not None   # a rollback waits for whoever asks
+        """Its file is about to be closed. False: the sync failed, so the log was rolled back; the segment is gone."""
+        cdef bint failing = self.failure is not None   # a rollback waits for the caller
         while self.sync_job.under_way and self.sync_job.fd == segment.fd:
             self.committer.wait_for(self.sync_job)
             if self.failure is not None and not failing:
@@ -293,7 +293,7 @@ cdef class Writer:
         return True
 
     cdef list take_callbacks(self):
-        """All callbacks that wait, which the caller is to call."""
+        """Returns all waiting callbacks, for the caller to call."""
         cdef list callbacks = self.waiting_in_flight + self.waiting
         self.waiting = []
         self.waiting_in_flight = []

@@ -40,7 +40,7 @@ SIMPLE: dict[type[DataType], pyarrow.DataType] = {
 
 
 def arrow_type(kind: DataType) -> pyarrow.DataType:
-    """Everything in it may be null but the keys of maps."""
+    """Everything in it may be null except the keys of maps."""
     if isinstance(kind, StructType):
         return pyarrow.struct([(field.name, arrow_type(field.dataType)) for field in kind.fields])
     if isinstance(kind, ArrayType):

@@ -38,7 +38,7 @@ def avro_decoder(document: str, *, confluent: bool) -> Decoder:
         source.seek(start)
         try:
             value: Any = fastavro.schemaless_reader(source, schema, None)
-        except Exception as error:  # fastavro raises whatever bytes that are no datum lead it to
+        except Exception as error:  # for bytes that are not a datum, fastavro may raise anything
             reason = str(error) or type(error).__name__
             raise NotAvro(f"the payload is not Avro of this schema: {reason}") from None
         left = len(payload) - source.tell()

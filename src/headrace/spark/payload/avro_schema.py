@@ -48,7 +48,7 @@ LOGICAL: dict[tuple[str, str], type[DataType]] = {
     ("long", "local-timestamp-micros"): TimestampNTZType,
     ("string", "uuid"): StringType,
 }
-"""Other logical types are ignored, as Avro's specification wants it: the value stays what it is without."""
+"""Other logical types are ignored, as Avro's specification requires: the value keeps its underlying type."""
 CONTAINERS = ("array", "enum", "fixed", "map", "record")
 
 
@@ -134,7 +134,7 @@ class _Reader:
         return StructField(field["name"], kind, nullable or "default" in field)
 
     def _remember(self, schema: Mapping[str, Any], path: str) -> str:
-        """The full name of a type, by which it can be used again."""
+        """The full name of a type, by which it can be referenced."""
         name = schema.get("name")
         if not isinstance(name, str) or not name:
             raise self._error(path, f"a type {schema['type']} needs a name")

@@ -67,7 +67,7 @@ CSV_TYPES = (
 
 
 def check_csv_schema(schema: StructType) -> None:
-    """Raises UsageError for a column that one field of text cannot be."""
+    """Raises UsageError for a column whose type cannot come from one field of text."""
     for field in schema.fields:
         if not isinstance(field.dataType, CSV_TYPES):
             raise UsageError(f"{field.name}: CSV has no {type_text(field.dataType)}")

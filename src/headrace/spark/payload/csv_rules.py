@@ -1,4 +1,4 @@
-"""What CSV fits a schema: the rules of `csv_columns` once more, in Python, to say which field is wrong."""
+"""What CSV fits a schema: the rules of `csv_columns` again, in Python, to say which field is wrong."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _accept(self, *texts: str) -> bool:
-        """Whether the next tokens are these words or marks; then they are behind us."""
+        """Whether the next tokens are these words or marks; if so, they are consumed."""
         following = self._tokens[self._next : self._next + len(texts)]
         found = [token.text.upper() for token in following if token.kind in ("word", "mark")]
         if found != list(texts):

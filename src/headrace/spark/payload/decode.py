@@ -6,7 +6,7 @@
     dead_letters(decoded, decoding, batch)     the same, each with a reason
 
 A message is parsed once, although its row and the decision both depend on it: Spark (since 4.2) pushes no
-filter below a column that is dear to compute. A test looks at the plan.
+filter below a column that is expensive to compute. A test checks the plan.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ FIELDS = "_headrace_fields"
 DELETED = "_headrace_deleted"
 """Whether the message deletes its key; always false without a key."""
 PROBLEM = "_headrace_problem"
-"""Null in a good row; otherwise why it is none, or EXPLAIN."""
+"""Null in a good row; otherwise what is wrong with it, or EXPLAIN."""
 EXPLAIN = "?"
-"""A payload that does not fit, of a decoder that does not say why: `dead_letters` finds the reason."""
+"""The payload does not fit, and its decoder does not say why: `dead_letters` finds the reason."""
 
 DEAD_LETTER_COLUMNS = StructType(
     [
@@ -65,7 +65,7 @@ _REASON = "_headrace_reason"
 
 
 def decode(rows: DataFrame, decoding: Decoding) -> DataFrame:
-    """The messages with FIELDS, DELETED and PROBLEM. Raises UsageError for what a decoder cannot read.
+    """The messages with FIELDS, DELETED and PROBLEM. Raises UsageError for anything a decoder cannot read.
 
     In three steps, each of which Spark computes once: parse, convert, decide.
     """
@@ -99,7 +99,7 @@ def decode(rows: DataFrame, decoding: Decoding) -> DataFrame:
 def _parse_json(rows: DataFrame, schema: StructType) -> tuple[DataFrame, dict[str, Column], Column]:
     """With _PARSED, the columns, and whether a payload does not fit.
 
-    What was decoded when it was read is not parsed again: `from_json` of null does nothing.
+    Payloads that were decoded while being read are not parsed again: `from_json` of null does nothing.
     """
     data, parsed, early = F.col("data"), F.col(_PARSED), F.col(DECODED)
     values, misfit = json_values(parsed, schema), json_misfit(parsed, F.col(FIELDS), data, schema)
@@ -113,7 +113,7 @@ def _parse_json(rows: DataFrame, schema: StructType) -> tuple[DataFrame, dict[st
 def good_rows(decoded: DataFrame, decoding: Decoding, also: Mapping[str, Column] | None = None) -> DataFrame:
     """The rows of a table: `decoding.columns`, then `also`, made of the columns of the messages.
 
-    With a key they are only those that set one.
+    With a key, only those that set one.
     """
     rows = decoded.where(F.col(PROBLEM).isNull() & ~F.col(DELETED))
     chosen = [F.col(name) for name in decoding.metadata]
@@ -141,7 +141,7 @@ def dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFram
 
 
 def few_dead_letters(decoded: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
-    """The same, by way of this process: no Python process has to be started to explain them."""
+    """The same, within this process: no Python process has to be started to explain them."""
     from headrace.spark.payload.explanation import explained_here
 
     return explained_here(misfits(decoded), decoding, batch)
@@ -180,7 +180,7 @@ def check_schema(decoding: Decoding) -> None:
 
 
 def check_json_schema(schema: StructType) -> None:
-    """Raises UsageError for maps whose keys are not text: JSON has no others."""
+    """Raises UsageError for maps whose keys are not text: JSON has no other kind."""
 
     def check(kind: DataType, path: str) -> None:
         if isinstance(kind, MapType):
@@ -198,7 +198,7 @@ def check_json_schema(schema: StructType) -> None:
 
 
 def _lacks_key(decoding: Decoding) -> Column:
-    """A row without its key, or a deletion that does not say of what, is a bad row."""
+    """A row without its key, or a deletion that does not say what to delete, is a bad row."""
     missing = F.lit(False)
     names = {field.name for field in decoding.fields}
     for name in decoding.key:

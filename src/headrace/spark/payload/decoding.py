@@ -38,7 +38,7 @@ METADATA: dict[str, StructField] = {
         ArrayType(StructType([StructField("key", StringType()), StructField("value", StringType())])),
     ),
 }
-"""The columns of a message that a table can have beside what its payload says."""
+"""The columns of a message that a table can have in addition to those of its payload."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Decoding:
 
     payload: str
     schema: StructType
-    """Of the payload's fields; of `text` and `raw`, one column."""
+    """The schema of the payload's fields; for `text` and `raw`, one column."""
     document: str = ""
-    """What a decoder needs besides: the text of an Avro schema, a Protobuf descriptor set in base64."""
+    """What else a decoder needs: the text of an Avro schema, a Protobuf descriptor set in base64."""
     message: str = ""
     """The full name of the Protobuf message."""
     subject: str = ""
@@ -61,7 +61,7 @@ class Decoding:
     """Avro payloads start with a zero byte and the four bytes of a schema's number."""
 
     def checked(self) -> Decoding:
-        """Itself. Raises UsageError if two columns have the same name, or the key is no column."""
+        """Returns itself. Raises UsageError if two columns have the same name, or the key is not a column."""
         if self.payload not in PAYLOADS:
             raise UsageError(
                 f"there is no payload format {self.payload}", hint=f"formats are {', '.join(PAYLOADS)}"

@@ -1,10 +1,10 @@
-"""How the schema of a table may change: only so that what is in the table stays right.
+"""How the schema of a table may change: only in ways that keep the existing rows correct.
 
 | change | |
 |---|---|
 | a new field | allowed: older rows have null |
 | a field that is gone | stays in the table, and is null from now on |
-| NOT NULL added or dropped | allowed: it is about the messages from now on, and no column of a table has it |
+| NOT NULL added or dropped | allowed: it applies to messages from now on, and no column of a table has it |
 | a number of a larger type | `WIDER`; which formats can do it is in the table |
 | anything else | refused, with the path of the field |
 
@@ -55,7 +55,7 @@ NEW_TABLE = "land into a new table, or keep the type and let such rows become de
 
 
 def evolved(old: StructType, new: StructType, format_name: str = "delta") -> StructType:
-    """The schema of a table that had `old` and gets rows of `new`: old fields first, in their order.
+    """The schema of a table with schema `old` that gets rows of `new`: old fields first, in their order.
 
     Raises UsageError with the path of the first field that cannot change this way.
     """

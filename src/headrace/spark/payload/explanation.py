@@ -1,4 +1,4 @@
-"""Why a message does not fit. Only bad rows are looked at, so this is Python."""
+"""Why a message does not fit. Only bad rows get here, so this is Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explained_here(bad: DataFrame, decoding: Decoding, batch: int) -> DataFrame:
 
 
 def explained_rows(bad: pyarrow.Table, decoding: Decoding, batch: int) -> pyarrow.Table:
-    """The same of rows that are here already: the columns of `misfits`."""
+    """The same for rows that are already here: the columns of `misfits`."""
     import pyarrow
 
     return pyarrow.Table.from_batches(list(_explainer(decoding, batch)(iter(bad.to_batches()))))
@@ -76,7 +76,7 @@ def _explainer(
                 strict=True,
             )
             place = rows.schema.get_field_index("reason")
-            kind = rows.schema.field(place).type  # a large string, if Spark is set to that
+            kind = rows.schema.field(place).type  # a large string, if Spark is configured so
             reasons = pyarrow.array([reason_of(*each, decoding) for each in values], kind)
             number = pyarrow.array([batch] * rows.num_rows, pyarrow.int64())
             yield rows.set_column(place, "reason", reasons).append_column("batch", number)

@@ -37,7 +37,7 @@ MIXED, EMPTY = "mixed types", "always null or empty"
 
 @dataclass
 class _Seen:
-    """What was found in one place of the payloads."""
+    """What was found at one place in the payloads."""
 
     times: int = 0
     nulls: int = 0
@@ -160,7 +160,7 @@ def _kind(value: Any) -> str:
 
 
 def _type(seen: _Seen) -> tuple[DataType, str]:
-    """The type for all that was seen, and what a reader should know about it."""
+    """The type for everything seen, and what a reader should know about it."""
     kinds = seen.kinds
     if not kinds:
         return StringType(), EMPTY

@@ -1,6 +1,6 @@
 """Typed columns from JSON, in the JVM, with one `from_json`.
 
-`from_json` is fast and lenient. Left alone it would change data without a word: it ignores what follows the
+`from_json` is fast and lenient. On its own it would silently change data: it ignores what follows the
 first value, reads "1,5" as 15 and "10:00" as ten o'clock today, rounds decimals, wraps numbers around (200 as
 a TINYINT, a large number of seconds), turns 1e400 into Infinity, and replaces bytes that are not UTF-8 and
 halves of surrogate pairs. So:
@@ -64,10 +64,10 @@ _RANGES: dict[type[DataType], tuple[int, int]] = {
     ShortType: (-(2**15), 2**15 - 1),
 }
 
-# Numbers that a double might not hold. Jackson takes fractions through one where we ask for text.
+# Numbers that a double might not hold. Jackson converts fractions through a double if we ask for text.
 _LONG_NUMBER = r"[0-9][0-9.]{16}|[0-9][eE]"
 _FRACTION = r"^-?[0-9]+\.[0-9]"
-# What is in quotes; possessive, because Java's stack would end at a long one otherwise.
+# Text in quotes; possessive, because a long one would otherwise overflow Java's stack.
 _STRINGS = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONE_SURROGATE = (
@@ -77,7 +77,7 @@ _LONE_SURROGATE = (
 
 
 def parsed_json(data: Column, schema: StructType) -> Column:
-    """The one expression that is dear; `json_misfit` and `json_values` read its result."""
+    """The only expensive expression; `json_misfit` and `json_values` read its result."""
     element = StructType([*_wire_struct(schema).fields, StructField(_FRAME, IntegerType())])
     root = StructType([StructField(_FRAME, ArrayType(element)), StructField(_CORRUPT, StringType())])
     text = F.concat(F.lit(f'{{"{_FRAME}":['), data.cast("string"), F.lit(f',{{"{_FRAME}":1}}]}}'))
@@ -108,13 +108,13 @@ def _record(parsed: Column) -> Column:
 
 
 def _has_long_number(text: Column) -> Column:
-    """The first look finds those in strings, too, such as identifiers in hexadecimal; few need the second."""
+    """The first check also finds those in strings, such as hexadecimal identifiers; few need the second."""
     outside = F.regexp_replace(text, F.lit(_STRINGS), F.lit('""'))
     return text.rlike(_LONG_NUMBER) & outside.rlike(_LONG_NUMBER)
 
 
 def _has_lone_surrogates(text: Column) -> Column:
-    """They have no form in UTF-8. Escaped backslashes are removed first: what follows them is no escape."""
+    """They have no form in UTF-8. Escaped backslashes are removed first: what follows is not an escape."""
     escapes = text.contains("\\u")
     escapes = escapes & (text.contains(r"\ud") | text.contains(r"\uD"))
     return escapes & F.replace(text, F.lit("\\\\"), F.lit("_")).rlike(_LONE_SURROGATE)
@@ -124,7 +124,7 @@ def _has_lone_surrogates(text: Column) -> Column:
 
 
 def wire_type(kind: DataType) -> DataType:
-    """As which type a field is read."""
+    """The type that a field is read as."""
     if isinstance(kind, DateType | TimestampType | TimestampNTZType):
         return StringType()
     if isinstance(kind, DecimalType):
@@ -175,7 +175,7 @@ def _is_exact(variant: Column) -> Column:
 
 
 def _top_misfit(column: Column, value: Column, field: StructField) -> Column:
-    """As `_field_misfit`, but a conversion that has been done is not done again to see whether it worked."""
+    """Like `_field_misfit`, but does not repeat a conversion to see whether it worked."""
     kind = field.dataType
     if not isinstance(kind, DateType | TimestampType | TimestampNTZType | DecimalType):
         check = _check(kind)
@@ -201,7 +201,7 @@ def _is_null(column: Column, kind: DataType) -> Column:
 
 
 def _check(kind: DataType) -> Check | None:
-    """What tells that a value of this type does not fit; None if from_json has looked at everything."""
+    """The test that a value of this type does not fit; None if from_json has checked everything."""
     if isinstance(kind, ByteType | ShortType):
         least, greatest = _RANGES[type(kind)]
         return lambda column: _known((column < least) | (column > greatest))
@@ -224,7 +224,7 @@ def _array_check(kind: ArrayType) -> Check | None:
 
 
 def _map_check(kind: MapType) -> Check:
-    """Readers disagree on maps with the same key twice."""
+    """Readers disagree about maps with the same key twice."""
     inner = _check(kind.valueType)
 
     def check(column: Column) -> Column:
@@ -249,7 +249,7 @@ def _struct_check(kind: StructType) -> Check | None:
 
 
 def _known(condition: Column) -> Column:
-    """Null, of a value that is null, is false."""
+    """Turns null, the result for a null value, into false."""
     return F.coalesce(condition, F.lit(False))
 
 
@@ -257,7 +257,7 @@ def _known(condition: Column) -> Column:
 
 
 def _any_text(parent: Column, schema: StructType, text: Column) -> Column:
-    """Whether a STRING column has what may have been a number with a fraction, or an object or array."""
+    """Whether a STRING column has what may have been a number with a fraction, an object or an array."""
     found = F.lit(False)
     for field in schema.fields:
         check = _text_check(field.dataType, text)

@@ -1,4 +1,4 @@
-"""What JSON fits a schema: the rules of `json_columns` once more, in Python, to say which field is wrong."""
+"""What JSON fits a schema: the rules of `json_columns` again, in Python, to say which field is wrong."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def json_problem(data: bytes, schema: StructType) -> str | None:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with its keys in order, and with those that come twice."""
+    """An object with its keys in order, including those that occur twice."""
 
 
 def _no_constant(name: str) -> Any:
@@ -124,7 +124,7 @@ def _fits(value: Any, kind: DataType) -> bool:
     if bits:
         return isinstance(value, int) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
     if isinstance(kind, FloatType | DoubleType):
-        # As text: a float of an integer, or a Decimal of any exponent, raises where this is infinite.
+        # As text: a float of an integer, or a Decimal of any exponent, would raise where this gives infinity.
         limit = LARGEST_FLOAT if isinstance(kind, FloatType) else math.inf
         return isinstance(value, int | Fraction) and abs(float(str(value))) < limit
     if isinstance(kind, DecimalType):
@@ -133,11 +133,11 @@ def _fits(value: Any, kind: DataType) -> bool:
 
 
 def text_fits(text: str, kind: DataType) -> bool:
-    """Of types that JSON writes as text: bytes, dates and times."""
+    """Checks values of types that JSON writes as text: bytes, dates and times."""
     if isinstance(kind, BinaryType):
         try:
             base64.b64decode(text, validate=True)
-        except ValueError:  # also of text that is not ASCII
+        except ValueError:  # raised for text that is not ASCII, too
             return False
         return True
     patterns: dict[type[DataType], str] = {

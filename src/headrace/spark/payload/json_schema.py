@@ -144,7 +144,7 @@ class _Reader:
     def _choice(
         self, schema: Mapping[str, Any], word: str, place: str, within: tuple[str, ...]
     ) -> tuple[DataType, bool]:
-        """Of one type and null; anything else is refused."""
+        """A choice of one type and null; anything else is refused."""
         options = schema[word]
         if not isinstance(options, list) or not options:
             raise self._error(f"{place}/{word}", "must be a list of schemas")

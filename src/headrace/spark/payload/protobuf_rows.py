@@ -1,6 +1,6 @@
-"""Protobuf payloads, by the descriptors that came with the schema.
+"""Protobuf payloads, decoded with the descriptors that came with the schema.
 
-For every message type a function is made once, so that decoding asks no descriptor.
+For every message type a function is built once, so that decoding does not need the descriptors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NANOSECONDS = Decimal("1e-9")
 
 
 class NotProtobuf(ValueError):
-    """The payload is not the message."""
+    """The payload is not such a message."""
 
 
 def protobuf_decoder(document: str, message: str) -> Decoder:
@@ -49,7 +49,7 @@ def protobuf_decoder(document: str, message: str) -> Decoder:
 
 
 def _message(descriptor: Any) -> Convert:
-    """From a message to a dict; a field that is not there, where this can be known, is null."""
+    """From a message to a dict; a missing field is null, if it can be known to be missing."""
     always: list[tuple[str, Convert | None]] = []
     when_present: list[tuple[str, Convert | None]] = []
     for field in descriptor.fields:
@@ -72,10 +72,10 @@ def _message(descriptor: Any) -> Convert:
 
 
 def _field(field: Any) -> Convert | None:
-    """None if the value is already what Arrow takes."""
+    """None if Arrow accepts the value as it is."""
     if is_map(field):
         inner = _one(field.message_type.fields_by_name["value"]) or _same
-        # With square brackets a map of messages would make what it does not have; items() does not.
+        # Square brackets would create missing entries in a map of messages; items() does not.
         return lambda value: [(key, inner(item)) for key, item in value.items()]
     one = _one(field)
     if is_repeated(field):

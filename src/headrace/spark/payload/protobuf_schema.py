@@ -97,7 +97,7 @@ def read_descriptor_set(data: bytes, name: str, message: str) -> tuple[StructTyp
 
 
 def descriptor_pool(data: bytes, name: str) -> Any:
-    """With the files of a descriptor set. Raises UsageError if it is none, or if files are missing in it."""
+    """A pool with the files of a descriptor set. Raises UsageError if it is not one, or lacks files."""
     from google.protobuf import descriptor_pb2, descriptor_pool
     from google.protobuf.message import DecodeError
 
@@ -139,7 +139,7 @@ def is_map(field: Any) -> bool:
 
 
 def _message_names(data: bytes) -> list[str]:
-    """The messages of the set, without those that a map has made and those of Google's own files."""
+    """The messages of the set, without those generated for maps and those of Google's own files."""
     from google.protobuf import descriptor_pb2
 
     names: list[str] = []

@@ -22,8 +22,8 @@ Decoder = Callable[[bytes], dict[str, Any]]
 def with_decoded(rows: DataFrame, decoding: Decoding, fields: str, problem: str, skip: str) -> DataFrame:
     """`rows` with a struct of the fields and why there is none.
 
-    Both are null where `skip` is true and the payload is empty: for Protobuf, nothing would be a message of
-    zeros.
+    Both are null where `skip` is true and the payload is empty: in Protobuf, an empty payload would be a
+    message of zeros.
     """
     # Rows that do not fit have none, whatever the schema says.
     nullable = StructType([StructField(field.name, field.dataType) for field in decoding.schema.fields])
@@ -77,7 +77,7 @@ def _decoded(
 def _one(decoder: Decoder, payload: bytes) -> tuple[dict[str, Any] | None, str | None]:
     try:
         return decoder(payload), None
-    except Exception as error:  # a decoder raises whatever bytes that are no message lead it to
+    except Exception as error:  # for bytes that are not a message, a decoder may raise anything
         return None, _one_line(error)
 
 

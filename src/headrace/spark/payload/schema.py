@@ -27,7 +27,7 @@ def read_schema(
     """What `--schema`, `--payload` and `--message` say about payloads.
 
     The caller adds subject, metadata and key with `dataclasses.replace`, then calls `checked()`. Without
-    `payload` it is the one that the schema is for. Raises UsageError in one line. It needs no Spark session.
+    `payload`, the schema decides the format. Raises UsageError in one line. It needs no Spark session.
     """
     if payload is not None and payload not in PAYLOADS:
         raise UsageError(f"there is no payload format {payload}", hint=f"formats are {', '.join(PAYLOADS)}")
@@ -86,7 +86,7 @@ def _from_file(path: Path, payload: str | None, message: str) -> Decoding:
 
 
 def _text(data: bytes) -> str | None:
-    """None if it is binary: a descriptor set has bytes that no text has."""
+    """None if it is binary: a descriptor set has bytes that text cannot have."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

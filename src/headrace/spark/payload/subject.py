@@ -31,11 +31,11 @@ class Pattern:
     literals: dict[int, str]
     columns: dict[str, int]
     tokens: int
-    """How many; if the last one is `rest`, at least as many."""
+    """How many tokens; with `rest` at the end, at least this many."""
     rest: bool
 
     def match(self, subject: str) -> dict[str, str] | None:
-        """The columns of a subject, or None if it has another form. `extracted` does the same in Spark."""
+        """The columns of a subject, or None if its form is different. `extracted` does the same in Spark."""
         tokens = subject.split(".", self.tokens - 1 if self.rest else -1)
         if len(tokens) != self.tokens or any(tokens[place] != text for place, text in self.literals.items()):
             return None

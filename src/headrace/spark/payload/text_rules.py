@@ -22,7 +22,7 @@ _ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 
 # The first and the last day are complete in UTC only; elsewhere a part of them is in the year 0 or 10000.
 _OUTSIDE = r"0001-01-01.*\+|9999-12-31.*-"
-# `$` would allow a line break after it.
+# `$` would allow a line break at the end.
 _END = r"(?![\s\S])"
 
 DATE = f"^{_DAY}{_END}"
@@ -33,12 +33,12 @@ INTEGER = f"^-?[0-9]+{_END}"
 NUMBER = rf"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?{_END}"
 
 FARTHEST_ZONE_MINUTES = 18 * 60
-"""What Java knows of time zones, and so Spark; Python has them up to a day."""
+"""The limit of time zone offsets in Java, and so in Spark; Python allows up to a day."""
 _OFFSET = re.compile(f"[+-]([0-9]{{2}}):([0-9]{{2}}){_END}")
 
 
 def is_too_far(text: str) -> bool:
-    """Whether a time has a zone that is farther from UTC than any can be."""
+    """Whether a time has a zone that is farther from UTC than possible."""
     offset = _OFFSET.search(text)
     return offset is not None and 60 * int(offset[1]) + int(offset[2]) > FARTHEST_ZONE_MINUTES
 

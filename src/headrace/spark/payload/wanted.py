@@ -1,4 +1,4 @@
-"""How payloads are to be read, as a command or a pipeline says it."""
+"""How payloads should be read, as a command or a pipeline says it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Payload:
     message: str = ""
     subject: str = ""
     columns: tuple[str, ...] = ()
-    """Of the message; `none` alone means none, and nothing at all the usual ones."""
+    """Metadata of the message; only `none` means none, and an empty tuple the usual ones."""
     key: tuple[str, ...] = ()
 
     def decoding(self) -> Decoding | None:

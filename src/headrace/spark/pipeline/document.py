@@ -111,7 +111,7 @@ def load(path: str | Path) -> Node:
 
 
 class _Reader:
-    """From PyYAML's nodes to ours."""
+    """Converts PyYAML's nodes to ours."""
 
     def __init__(self, path: str) -> None:
         from yaml import SafeLoader

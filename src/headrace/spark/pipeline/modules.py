@@ -34,7 +34,7 @@ LONGEST_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def send_modules(spark: SparkSession, pipeline: Pipeline) -> None:
-    """To the Python processes of this session, before a function of the steps is called."""
+    """Send them to the Python processes of this session, before a function of the steps is called."""
     files = dict(sorted(_modules(pipeline)))
     if not files:
         return
@@ -44,7 +44,7 @@ def send_modules(spark: SparkSession, pipeline: Pipeline) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in files.items():
             archive.writestr(zipfile.ZipInfo(name, LONGEST_AGO), file.read_bytes())
-    # Under a name of its own: Spark refuses another file under a name that it knows.
+    # Under a unique name: Spark refuses another file under a name that it already has.
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     spark.addArtifacts(str(path.rename(directory / f"headrace-modules-{digest}.zip")), pyfile=True)
 
@@ -66,7 +66,7 @@ def _modules(pipeline: Pipeline) -> Iterator[tuple[str, Path]]:
 
 
 def _directory_of(module: str, beside: Path) -> Path | None:
-    """Where the top of a module's name was found if it is neither installed nor beside the file."""
+    """Where the top of a module's name was found if it is neither installed nor next to the file."""
     name = module.partition(".")[0]
     top = importlib.util.find_spec(name)
     if top is None or not top.origin or (beside / name).exists() or (beside / f"{name}.py").exists():

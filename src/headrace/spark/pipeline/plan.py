@@ -33,7 +33,7 @@ def _import(step: StepSpec) -> Callable[..., Any]:
     module_name, _, name = step.python.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing the module may raise anything
         step.node.fail(f"cannot import {module_name}: {type(error).__name__}: {error}")
     function = getattr(module, name, None)
     if not callable(function):

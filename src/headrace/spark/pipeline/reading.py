@@ -222,7 +222,7 @@ def _trigger(node: Node | None, default: str) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """`10 seconds`, `500 ms`, `2m`; a number alone is seconds. Raises ValueError."""
+    """`10 seconds`, `500 ms`, `2m`; a plain number is seconds. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError("must be a time such as 10 seconds, 500 ms or 2 minutes")

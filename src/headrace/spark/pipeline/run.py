@@ -27,7 +27,7 @@ Show = Callable[[str, "DataFrame"], None]
 
 
 class Queries:
-    """The queries of a pipeline, to be started. With `once`, they process what is there now.
+    """The queries of a pipeline, to be started. With `once`, they process only what is there now.
 
     `reporter` sends the progress of tables to the server.
     """
@@ -52,7 +52,7 @@ class Queries:
         self._reporter = reporter
         self._sinks = {sink.name: sink for sink in pipeline.sinks}
         self.tallies = {sink.name: Tally() for sink in pipeline.sinks if sink.table}
-        """What the tables count themselves."""
+        """What the tables themselves count."""
 
     def start_all(self) -> dict[str, StreamingQuery]:
         """One query for each sink. If one cannot start, the others are stopped."""
@@ -101,7 +101,7 @@ class Queries:
         return writer.options(**{name: value for name, value in given.items() if value})
 
     def rows_of(self, sink: SinkSpec) -> DataFrame:
-        """Its view; of a source whose payloads can be decoded while they are read, one that does that."""
+        """Its view; for a source whose payloads can be decoded while they are read, one that does that."""
         source = self._pipeline.source_of(sink)
         early = early_option(sink.decoding)
         if source is None or not early:
@@ -110,10 +110,10 @@ class Queries:
 
 
 def _whole(batch: DataFrame) -> DataFrame:
-    """Rows that Spark computes to the last one, even if only the first are asked for.
+    """Makes Spark compute all rows, even if only the first ones are used.
 
-    It writes the state of windows and counts meanwhile. The next batch would not find what is missing. They
-    keep their order, which a query may have chosen.
+    Computing them also writes the state of windows and counts; the next batch would not find what is missing.
+    The rows keep their order, which a query may have chosen.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -118,5 +118,5 @@ class Pipeline:
     sinks: tuple[SinkSpec, ...]
 
     def source_of(self, sink: SinkSpec) -> SourceSpec | None:
-        """The source whose messages the sink gets; None: it gets the result of a query."""
+        """The source whose messages the sink gets; None if it gets the result of a query."""
         return next((source for source in self.sources if source.name == sink.view), None)

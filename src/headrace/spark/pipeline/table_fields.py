@@ -1,4 +1,4 @@
-"""Reads what a `table:` sink of a pipeline file says of its table: format, catalog, schema, bad rows."""
+"""Reads what a `table:` sink of a pipeline file says about its table: format, catalog, schema, bad rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _format(node: Node | None) -> str:
 
 
 def read_decoding(node: Node, fields: Mapping[str, Node], directory: Path) -> Decoding | None:
-    """How a table's messages are read, if they are. `key` alone belongs to the rows of any view."""
+    """How a table's messages are decoded, if they are. Only `key` applies to the rows of any view."""
     from headrace.spark.payload.wanted import Payload
 
     if not any(name in fields for name in ("schema", "payload", "subject", "columns")):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TableSink:
-    """One of them. The table is made or, if it exists, checked when `query` is called."""
+    """One table. It is created or, if it exists, checked when `query` is called."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, sink: SinkSpec, options: Mapping[str, str]
@@ -85,7 +85,7 @@ class TableSink:
         )
 
     def _source_options(self) -> dict[str, str]:
-        """As the query reads it; see `Queries.rows_of`."""
+        """The view as the query reads it; see `Queries.rows_of`."""
         if self._source is None:
             return {}
         return {**self._options, **early_option(self._sink.decoding), **self._source.options}

@@ -1,8 +1,8 @@
 """Admission control: how far a batch may go, over all streams of a query.
 
-A limit is shared fairly. Streams that have less than an equal share get all that they have, and the others
+A limit is shared fairly. Streams that have less than an equal share get everything they have, and the others
 share the rest; so a quiet stream is never kept waiting by a busy one. Every stream that has something gets at
-least one message, because otherwise a small limit would block it for ever.
+least one message, because otherwise a small limit would block it forever.
 """
 
 from __future__ import annotations

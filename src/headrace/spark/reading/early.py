@@ -1,7 +1,7 @@
 """Payloads that are decoded in the process that reads them: `json_decoder`, for Spark.
 
 The option `headrace.jsonSchema` asks for it. The rows then have the column DECODED: a struct of the schema's
-columns, null where the payload is for Spark to decode. `payload/decode.py` uses it. Only our own queries set
+columns, null if Spark has to decode the payload. `payload/decode.py` uses it. Only our own queries set
 the option, because a struct that is null for some good payloads is of no use to anybody else.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def early_option(decoding: Decoding | None) -> dict[str, str]:
-    """The option of a source with such payloads; nothing if Spark is to decode all of them."""
+    """The option of a source with such payloads; nothing if Spark has to decode all of them."""
     if decoding is None or decoding.payload != "json" or not decoding.schema.fields:
         return {}
     known = all(_kind(field.dataType) in KINDS for field in decoding.schema.fields)
@@ -30,7 +30,7 @@ def early_option(decoding: Decoding | None) -> dict[str, str]:
 
 
 def early_column(schema: str) -> str:
-    """DECODED and its type, as in a schema. Spark finds null structs in it, so every column may be null."""
+    """DECODED and its type, as in a schema. Its structs may be null, so every column may be."""
     fields = [StructField(field.name, field.dataType) for field in parse_ddl(schema).fields]
     return f"{DECODED} {type_text(StructType(fields))}"
 
@@ -68,5 +68,5 @@ def _column(field: StructField) -> tuple[str, str, bool, int, int]:
 
 
 def _kind(kind: DataType) -> str:
-    """As `json_decoder` names it."""
+    """The type as `json_decoder` names it."""
     return kind.simpleString().partition("(")[0]

@@ -24,7 +24,7 @@ _told: set[str] = set()
 
 
 def count_gaps(streams: Streams, stream: str, extent: Extent, first: int, end: int) -> int:
-    """The sequences from `first` on, and before `end`, that have no message any more."""
+    """The sequences from `first` on, and before `end`, whose messages are gone."""
     removed = max(0, min(extent.first, end) - first)
     inner = 0
     if extent.gaps > MOST_LISTED and not extent.is_compacted:

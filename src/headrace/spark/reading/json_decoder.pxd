@@ -1,4 +1,4 @@
-"""What the columns of JSON payloads hold while they are filled; `json_decoder.pyx` says how."""
+"""The contents of the columns of JSON payloads while they are filled; see `json_decoder.pyx`."""
 
 from libc.stdint cimport int64_t
 
@@ -17,7 +17,7 @@ cdef struct Field:
     bint nullable
     int precision
     int scale
-    # of the row at hand
+    # of the current row
     int64_t found_in                 # the number of the row that had this field
     bint is_null
     int64_t whole                    # or a day, a moment, a boolean
@@ -35,7 +35,7 @@ cdef class JsonDecoder:
     cdef Field *fields
     cdef int count
     cdef int expected                # the field that probably comes next
-    cdef int64_t row                 # the number of the row at hand, through all batches
+    cdef int64_t row                 # the number of the current row, across all batches
     cdef Bytes validity
 
     cdef bint decode_rows(self, TextColumn payloads) noexcept nogil

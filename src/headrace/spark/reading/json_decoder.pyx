@@ -1,4 +1,4 @@
-"""JSON payloads into Arrow columns, where the bytes already are. No Python object per message.
+"""JSON payloads into Arrow columns, in the process that has the bytes. No Python object per message.
 
 Spark's `from_json` with the checks of `payload/json_columns.py` costs several times as much CPU
 (`python -m benchmarks.payload`). This decoder knows only what most payloads consist of: an object whose fields
@@ -9,16 +9,16 @@ are plain values. Its one rule is that it never guesses:
     {"id": 7.5}                       null                     Spark: a dead letter, with its reason
     {"id": 7, "id": 8}                null                     Spark: {8, null}
 
-What it accepts is exactly what `json_columns` makes of it. Where it is not sure (two equal keys, a number in a
+What it accepts is exactly what `json_columns` makes of it. If it is not sure (two equal keys, a number in a
 STRING column, half a surrogate pair, a value that does not fit, …) the row of the struct is null, and Spark reads
-the payload as if there were no such decoder. tests/spark/payload/test_json_decoder.py compares it with the
+the payload as if this decoder did not exist. tests/spark/payload/test_json_decoder.py compares it with the
 rules in Python, and test_early.py with Spark.
 
 The plan
 --------
-A row is first read into `Field`s, and stored when all of it is known to be right, so nothing is taken back. A
-field is found by guessing that keys come in the order of the schema. All lengths are checked: of the offsets in
-`TextColumn`, of a payload in `json_scan`.
+A row is first read into `Field`s, and stored once all of it is known to be right, so nothing has to be undone. A
+field is found by guessing that keys come in the order of the schema. All lengths are checked: those of offsets in
+`TextColumn`, those of a payload in `json_scan`.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
@@ -63,7 +63,7 @@ cdef bint clear(Bytes *run, Py_ssize_t length) noexcept nogil:
 
 
 cdef bint skip_value(Scan *scan, int depth) noexcept nogil:
-    """A value that no column takes must still be JSON."""
+    """A value that no column takes must still be valid JSON."""
     cdef Span text
     cdef Number number
     cdef unsigned char byte
@@ -109,7 +109,7 @@ cdef bint skip_container(Scan *scan, bint is_object, int depth) noexcept nogil:
 
 
 cdef inline bint is_surely_text(Span *text) noexcept nogil:
-    """Not what `json_columns._was_no_text` could take for a number or a container; see there."""
+    """Whether `json_columns._was_no_text` cannot mistake it for a number or a container; see there."""
     cdef unsigned char first
     if text.length == 0:
         return True
@@ -127,7 +127,7 @@ cdef bint read_number(Scan *scan, Field *field) noexcept nogil:
     cdef Number number
     cdef Span text
     cdef Scan inner
-    if field.kind == DECIMAL and scan.at < scan.end and scan.at[0] == c'"':   # the one that may be a string
+    if field.kind == DECIMAL and scan.at < scan.end and scan.at[0] == c'"':   # the only one that may be a string
         if not scan_text(scan, &text):
             return False
         inner.at, inner.end = text.at, text.at + text.length
@@ -161,7 +161,7 @@ cdef bint read_value(Scan *scan, Field *field) noexcept nogil:
 
 
 cdef void store_value(Field *field, Py_ssize_t row) noexcept nogil:
-    """Of all kinds but STRING. There is room."""
+    """Store a value of any kind but STRING. There is room."""
     cdef char *values = field.values.data
     if field.kind == BOOLEAN:
         if field.whole:
@@ -276,7 +276,7 @@ cdef class JsonDecoder:
         return True
 
     cdef bint parse_row(self, const unsigned char *at, Py_ssize_t length) noexcept nogil:
-        """Whether a payload is surely a row; then the fields have it."""
+        """Whether a payload is certainly a row; then the fields have it."""
         cdef Scan scan
         scan.at, scan.end = at, at + length
         self.expected = 0
@@ -287,14 +287,14 @@ cdef class JsonDecoder:
         return scan.at == scan.end and self.is_complete() and is_utf8(at, length)
 
     cdef bint parse_fields(self, Scan *scan) noexcept nogil:
-        """Up to the brace that closes the object."""
+        """Parse up to the brace that closes the object."""
         cdef Span key
         cdef Field *field
         skip_space(scan)
         if take(scan, c'}'):
             return True
         while True:
-            # A key with an escape may be any key, and so may one that is given twice.
+            # A key with an escape may be any key, and so may one that occurs twice.
             if not scan_text(scan, &key) or key.escaped or key.length > LONGEST_KEY:
                 return False
             skip_space(scan)

@@ -1,5 +1,5 @@
-# The tokens of JSON, inlined into `json_decoder`. Every function returns False when it is not sure, and reads no
-# byte at or behind `end`. What is refused here is not wrong: Spark decides about it.
+# The tokens of JSON, inlined into `json_decoder`. Every function returns False if it is not sure, and never reads at
+# or after `end`. What is refused here is not wrong: Spark decides about it.
 
 from libc.float cimport DBL_MIN
 from libc.math cimport INFINITY, fabs
@@ -27,7 +27,7 @@ cdef extern from *:
 cdef enum:
     LONGEST_TEXT = 1 << 20           # Spark's parser has limits of its own, all of them higher
     LONGEST_NUMBER = 60
-    UNSIGNED_DIGITS = 19             # as many always fit into 64 bits
+    UNSIGNED_DIGITS = 19             # this many always fit into 64 bits
     SIGNED_DIGITS = 18
     DOUBLE_TEN = 22                  # 10**22 is the last power of ten that is a DOUBLE, 10**10 that is a FLOAT
     FLOAT_TEN = 10
@@ -51,7 +51,7 @@ cdef struct Number:
     bint has_exponent
     uint64_t digits                  # all of them, without the point
     int count
-    int fraction                     # how many are behind the point
+    int fraction                     # how many are after the point
     int exponent
 
 
@@ -125,7 +125,7 @@ cdef inline int hexadecimal(unsigned char byte) noexcept nogil:
 
 
 cdef inline int code_unit(const unsigned char *at) noexcept nogil:
-    """The four digits behind \\u; -1 if they are not, or if they are half a surrogate pair."""
+    """The four digits after \\u; -1 if they are not digits, or are half a surrogate pair."""
     cdef int unit = 0
     cdef int k, digit
     for k in range(4):
@@ -184,7 +184,7 @@ cdef inline bint scan_text(Scan *scan, Span *text) noexcept nogil:
 
 
 cdef inline Py_ssize_t write_unescaped(unsigned char *out, Span *text) noexcept nogil:
-    """How many bytes it wrote: never more than the text has."""
+    """Returns how many bytes it wrote: never more than the text has."""
     cdef const unsigned char *at = text.at
     cdef const unsigned char *end = text.at + text.length
     cdef unsigned char *start = out
@@ -297,7 +297,7 @@ cdef inline bint as_decimal(Number *number, int precision, int scale, int128 *va
 
 
 cdef inline bint as_double(Number *number, double *value) noexcept nogil:
-    """The nearest one. Two exact doubles have a correctly rounded product and quotient; the rest is strtod's."""
+    """The nearest one. Two exact doubles have a correctly rounded product and quotient; the rest is left to strtod."""
     cdef int exponent = number.exponent - number.fraction
     cdef char text[LONGEST_NUMBER + 1]
     cdef char *end
@@ -320,7 +320,7 @@ cdef inline bint as_double(Number *number, double *value) noexcept nogil:
 
 
 cdef inline bint as_float(Number *number, double *value) noexcept nogil:
-    """Only where rounding to a DOUBLE first makes no difference: both operands of the division are FLOATs."""
+    """Only if rounding to a DOUBLE first makes no difference: both operands of the division are FLOATs."""
     cdef int exponent = number.exponent - number.fraction
     if number.is_long or number.digits > 1 << 24 or exponent < -FLOAT_TEN or exponent > FLOAT_TEN:
         return False
@@ -330,7 +330,7 @@ cdef inline bint as_float(Number *number, double *value) noexcept nogil:
 # -- dates and times
 
 cdef inline int two_digits(const unsigned char *at) noexcept nogil:
-    """Far below zero if they are not."""
+    """Far below zero if they are not digits."""
     if not is_digit(at[0]) or not is_digit(at[1]):
         return -100_000
     return (at[0] - c'0') * 10 + (at[1] - c'0')
@@ -357,7 +357,7 @@ cdef inline bint as_date(Span *text, int64_t *days) noexcept nogil:
 
 
 cdef inline bint scan_zone(const unsigned char *at, Py_ssize_t length, int year, int *offset) noexcept nogil:
-    """In minutes. Java's largest is 18 hours. At the ends of the calendar an offset can leave it."""
+    """In minutes. Java's largest is 18 hours. At the ends of the calendar an offset can lead out of it."""
     cdef int hours, minutes
     if length == 1:
         return at[0] == c'Z'

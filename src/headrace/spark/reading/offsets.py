@@ -163,7 +163,7 @@ def resolve(stream: str, wanted: Start, extent: Extent, *, fail_on_data_loss: bo
 
 
 def check_kept(stream: str, first: int, extent: Extent, *, created: int = 0, fail_on_data_loss: bool) -> int:
-    """Where reading from `first` really begins. Raises DataLossError if messages from there on are gone.
+    """Where reading from `first` actually begins. Raises DataLossError if messages from there on are gone.
 
     They may have been removed by a limit of the stream, by a purge, or with the stream itself: then there may
     be a new one of that name, which was `created` at another time and is read from its beginning.

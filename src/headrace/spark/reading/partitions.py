@@ -15,7 +15,7 @@ from headrace.spark.reading.offsets import Range
 # Below this, starting another task costs more than it saves.
 SMALLEST_PARTITION_ROWS = 50_000
 
-# Where it is not known how many tasks can run at once: enough for a cluster, not too many for one machine.
+# If it is not known how many tasks can run at once: enough for a cluster, not too many for one machine.
 USUAL_PARTITION_ROWS = 100_000
 MOST_PARTITIONS = 128
 
@@ -25,7 +25,7 @@ PARALLELISM_VARIABLE = "HEADRACE_SPARK_PARALLELISM"
 class StreamPartition(InputPartition):
     """The messages `first` to `last` of a stream, both included.
 
-    That of a streaming read also has the credentials of its time, which may be newer than the reader.
+    For a streaming read it also has the credentials of that time, which may be newer than the reader.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class StreamPartition(InputPartition):
         return self.last < self.first
 
     def emptied(self) -> StreamPartition:
-        """In its place, one that reads nothing."""
+        """A replacement that reads nothing."""
         return StreamPartition(self.stream, self.first, self.first - 1)
 
     def __eq__(self, other: object) -> bool:
@@ -74,8 +74,8 @@ def count_parts(rows: Mapping[str, int], at_least: int | None) -> dict[str, int]
 def parallelism() -> int | None:
     """How many tasks Spark can run at once, if that is known here.
 
-    Spark plans in processes of their own, to which it does not tell this. Those of a session that
-    `spark_session` started have it in their environment, as far as the settings say it. The cores of the
+    Spark plans in separate processes, and does not tell them this. In those of a session that
+    `spark_session` started, the environment has it, as far as the settings say it. The cores of the
     machine that plans say nothing about the cluster.
     """
     number = os.environ.get(PARALLELISM_VARIABLE, "")

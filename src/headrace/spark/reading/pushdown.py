@@ -1,6 +1,6 @@
 """Filter pushdown: a batch read that asks the server for fewer messages.
 
-Used only where the option `filterPushdown` asks for it, because Spark fails every read of a source that can
+Used only if the option `filterPushdown` asks for it, because Spark fails every read of a source that can
 push filters down unless `spark.sql.python.filterPushdown.enabled` is true, and it is not by default.
 
 | filter on | is turned into |

@@ -1,11 +1,11 @@
 """The messages of a small batch, read by this process: the driver of a query that Spark runs.
 
 A job of Spark that reads a few thousand messages takes a quarter of a second and more, most of it for
-planning and Python processes; reading them takes some ten milliseconds. So a sink that needs no more of Spark
-than this reads small batches here: the same messages, with the same checks. `StreamReader` plans and reads.
+planning and Python processes; reading them takes some ten milliseconds. So a sink that needs nothing else
+from Spark reads small batches here: the same messages, with the same checks. `StreamReader` plans and reads.
 
-Nothing is lost by trying. What is too large, and what fails in any way, is left to Spark, which waits for a
-server that is away, and says what is wrong.
+Nothing is lost by trying. Batches that are too large, or that fail in any way, are left to Spark, which waits
+for a server that is away, and says what is wrong.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     import pyarrow
 
 MOST_ROWS = 100_000
-"""More take Spark's tasks, which run in parallel, less time than one process."""
+"""With more, Spark's tasks, which run in parallel, are faster than one process."""
 MOST_BYTES = 32 << 20
 PAUSE_BATCHES = 20
-"""So many batches are left to Spark after one that was too large: the next ones will be, too."""
+"""This many batches are left to Spark after one that was too large: the next ones probably are, too."""
 
 
 class SmallReader:
-    """Of one query. `options` are those of its source."""
+    """The small batches of one query. `options` are those of its source."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = read_options({name.lower(): str(value) for name, value in options.items()}, Use.STREAM)
-        # A server that is away is for Spark to wait for.
+        # Waiting for a server that is away is left to Spark.
         self._options = replace(given, connection=replace(given.connection, reconnect_timeout=0.0))
         self._reader = StreamReader(self._options)
         self._pause = 0
 
     def read(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> pyarrow.Table | None:
-        """The messages between two offsets; None if Spark is to read them."""
+        """The messages between two offsets; None if Spark has to read them."""
         if self._pause:
             self._pause -= 1
             return None
@@ -55,10 +55,10 @@ class SmallReader:
         except (HeadraceError, OSError):
             return None
         finally:
-            self._reader.stop()  # nobody says when a query is over
+            self._reader.stop()  # there is no notification when a query is over
 
     def leave_to_spark(self) -> None:
-        """For a while."""
+        """Leave batches to Spark for a while."""
         self._pause = PAUSE_BATCHES
 
     def _read(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> pyarrow.Table | None:

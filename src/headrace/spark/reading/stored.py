@@ -1,7 +1,7 @@
-"""Reads a partition from the files of a server that runs: the options `store` and `servers` together.
+"""Reads a partition from the files of a running server: the options `store` and `servers` together.
 
 The server says what the stream has: planning is as without `store`, and a task asks once more before it
-reads. What the server has told is on disk, so its files have it. A task that cannot see the directory, and
+reads. Whatever the server reports is on disk, so its files have it. A task that cannot see the directory, and
 messages that cannot be read there, are read through the server, with a line in Spark's log.
 """
 
@@ -33,7 +33,7 @@ def read_store(
     how: Mapping[str, Any],
     ask: Callable[[int], Iterator[pyarrow.RecordBatch]],
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a partition. `how` to fetch them; `ask` does so through the server, from a sequence on."""
+    """The rows of a partition. `how` to fetch them; `ask` fetches through the server, from a sequence on."""
     stream, first, last = partition.stream, partition.first, partition.last
     info = streams.server.ask(lambda source: source.stream_info(stream))
     check_identity(info, info.created)

@@ -184,7 +184,7 @@ class StreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAvailableNo
         return check_kept(stream, first, extent, created=created, fail_on_data_loss=fail)
 
     def _base(self, stream: str, extent: Extent) -> int:
-        """Where this query begins in a stream that it has not read so far. The same every time."""
+        """Where this query begins in a stream that it has not read yet. The same every time."""
         if stream not in self._bases:
             self._bases[stream] = self._resolve(stream, extent)
         return self._bases[stream]

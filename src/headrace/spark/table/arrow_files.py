@@ -1,7 +1,7 @@
-"""Rows that this process has are written by it, as a file of the table for each of its partitions.
+"""Writes rows that this process has, as one file per partition of the table.
 
-Parquet as Spark writes it: the same types, names of directories and compression. What a footer says is known
-when the file is written, so nothing is read again.
+Parquet as Spark writes it: the same types, names of directories and compression. The contents of the footer
+are known when the file is written, so nothing is read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CODEC = "spark.sql.parquet.compression.codec"
 CODECS = {"snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "none": "none", "uncompressed": "none"}
-"""Spark's names of those that both know."""
+"""Spark's names of the codecs that both know."""
 DECIMALS = "store_decimal_as_integer"
 
 
@@ -30,14 +30,14 @@ def codec_of(spark: SparkSession) -> str | None:
     import pyarrow.parquet
 
     if DECIMALS not in inspect.signature(pyarrow.parquet.ParquetWriter).parameters:
-        return None  # an older one, which writes decimals as Iceberg does not know them
+        return None  # an older one, which writes decimals in a way that Iceberg does not accept
     return CODECS.get((spark.conf.get(CODEC) or "").lower())
 
 
 def write_arrow(rows: ArrowRows, files: Files, directory: str, partition_by: Sequence[str]) -> list[DataFile]:
     """Below a directory of the table; no file if there are no rows.
 
-    The values of partitions are numbers and dates, whose texts a path can have.
+    The values of partitions are numbers and dates, whose text can be part of a path.
     """
     import pyarrow.parquet
 

@@ -1,4 +1,4 @@
-"""Work on a table that no batch has to wait for: one piece at a time, in a thread of its own."""
+"""Work on a table that no batch has to wait for: one piece at a time, in its own thread."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 
 class Background:
-    """What it raises is raised by the next `run`, in the thread of the query, which then fails as if it had
-    done the work itself."""
+    """An exception in it is raised by the next `run`, in the thread of the query, which then fails as if it
+    had done the work itself."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -21,9 +21,9 @@ class Background:
             raise failure
 
     def run(self, work: Callable[[], None]) -> None:
-        """Start it, unless the last piece is still under way: then this one is left out."""
+        """Start it, unless the last piece is still running: then this one is skipped."""
         if self._thread is None or not self._thread.is_alive():
-            # A daemon: whoever stops a query does not wait for it. It can be interrupted at any moment.
+            # A daemon thread: stopping a query does not wait for it. It can be interrupted at any moment.
             self._thread = threading.Thread(target=self._do, args=(work,), name="table upkeep", daemon=True)
             self._thread.start()
 

@@ -1,4 +1,4 @@
-"""What becomes of messages that do not fit: a table of dead letters, a stream, or the end of the query.
+"""What happens to messages that do not fit: a table of dead letters, a stream, or the end of the query.
 
 They are dealt with before the batch is committed. So a crash in between repeats the batch: the table of dead
 letters then has it already, as its own commit says, and a stream drops the ids that it knows, within its
@@ -27,7 +27,7 @@ class BadRows(Protocol):
 
 
 class ToTable:
-    """`open_table` makes the table when there is a first dead letter. It takes rows of this process, too."""
+    """`open_table` creates the table for the first dead letter. Rows of this process are accepted, too."""
 
     def __init__(self, open_table: Callable[[], TableFormat]) -> None:
         self._open_table = open_table

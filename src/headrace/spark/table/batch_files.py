@@ -2,8 +2,9 @@
 
     data/batch-000000042-5f0c1d2e/date=2026-11-16/part-00000-….parquet
 
-Nothing renames them later: they are where they stay, and a commit makes them part of the table. A repeated
-attempt gets another name, so that two drivers that believe to be alone cannot overwrite each other's files.
+Nothing renames them later: they stay where they are, and a commit makes them part of the table. A repeated
+attempt gets another name, so that two drivers that each believe they are alone cannot overwrite each other's
+files.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def new_batch_directory(batch: int) -> str:
 
 
 def batch_of(directory: str) -> int | None:
-    """The batch for which this directory was made; None if it is another kind of directory."""
+    """The batch for which this directory was made; None if it is a different kind of directory."""
     match = _DIRECTORY.match(directory)
     return int(match[1]) if match else None
 
@@ -62,7 +63,7 @@ def write_files(rows: Rows, files: Files, directory: str, partition_by: Sequence
 
 @contextmanager
 def settings_of(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session while this lasts: it is the caller's, and may have been chosen."""
+    """Change settings of a session temporarily: it is the caller's, who may have chosen them."""
     before = {name: spark.conf.get(name) or "" for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

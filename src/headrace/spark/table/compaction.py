@@ -50,7 +50,7 @@ class _Group:
     directory: str
     files: list[File]
     content: Content | None
-    """None if it is one file that holds no batch, such as dead letters that were landed again."""
+    """None if it is one file that is not a batch, such as retried dead letters."""
 
 
 class _Incomplete(Exception):
@@ -73,7 +73,7 @@ class Compaction:
         return Compacted(removed, added)
 
     def rewrite(self, schema: StructType) -> None:
-        """Write each file again in which a column has another type. Raises TableError if that fails."""
+        """Rewrite each file in which a column has another type. Raises TableError if that fails."""
         types = {field.name: field.dataType for field in nullable(schema)}
         for file in self._files.list():
             if file.path.startswith("_") or file.name.startswith((".", "_")):
@@ -135,7 +135,7 @@ class Compaction:
             names = set(rows.columns)
             rows = rows.to(type(schema)([field for field in nullable(schema) if field.name in names]))
         writer = _in_order(rows.coalesce(1)).write.mode("overwrite")
-        with settings_of(self._spark, SETTINGS):  # of one type with the files that are not merged
+        with settings_of(self._spark, SETTINGS):  # the same types as the files that are not merged
             writer.format(self._ending).save(self._files.at(staged))
         written = [file for file in self._files.list(staged) if not file.name.startswith(("_", "."))]
         if len(written) != 1:
@@ -159,7 +159,7 @@ class Compaction:
             return {"staged": staged, "target": target, "replaces": replaces}
         name = file_name(group.content.first, group.content.last, 0, self._ending)
         number = 0
-        # They may be compacted a second time, with nothing new; or be one of several files of their batch.
+        # They may already be compacted, with nothing new to add, or be one of several files of their batch.
         while self._files.exists(f"{directory}{name}"):
             number += 1
             name = file_name(group.content.first, group.content.last, number, self._ending)

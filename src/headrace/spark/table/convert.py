@@ -1,14 +1,14 @@
 """A plain Parquet table becomes a Delta table, in place: its files stay where they are.
 
 Delta's first entry lists them, and the schema. Then the description says that this is a Delta table. The
-query's checkpoint stays, so the query continues with its next batch. It may not run meanwhile.
+query's checkpoint stays, so the query continues with its next batch. It must not run during the conversion.
 
     1. complete what an interrupted batch or compaction has left
     2. create the log, with the files and the last batch of the query as one commit
     3. write the description
 
-Between 2 and 3 the table is still plain Parquet to a query, and the log to nobody: converting it again starts
-from the beginning.
+Between 2 and 3, queries still see a plain Parquet table, and nothing uses the log: converting it again starts
+over.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def convert_to_delta(
 
 
 def _last_commit(table: ParquetFormat, progress: QueryProgress) -> Commit:
-    """The last batch that Spark has recorded; what is in the table of a later one is removed."""
+    """The last batch that Spark has recorded; files of a later one are removed from the table."""
     if not progress.exists():
         raise UsageError(
             f"the checkpoint of the table in {table.directory} is missing: its query could not continue",

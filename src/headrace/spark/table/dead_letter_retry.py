@@ -1,4 +1,4 @@
-"""`headrace land retry`: dead letters are decoded again, now that the schema was corrected.
+"""`headrace land retry`: dead letters are decoded again, now that the schema has been corrected.
 
 Those that fit now go into the table, the others stay, with the new reason. These are two tables with a commit
 each, and nothing may be in both or in none afterwards, whatever happens in between:
@@ -9,9 +9,9 @@ each, and nothing may be in both or in none afterwards, whatever happens in betw
     4. replace the files of the dead letters, as attempt 3
     5. delete the journal
 
-Who finds a journal looks whether the table has that attempt. If it has, 4 and 5 are done; if not, nothing has
-happened, and the files that were written are orphans. A query may land new dead letters meanwhile: only files
-that were read are replaced.
+If there is a journal, check whether the table has that attempt. If it has, do 4 and 5; if not, nothing has
+happened, and the files that were written are orphans. A query may land new dead letters in the meantime: only
+files that were read are replaced.
 
 In a table with a key, a dead letter lands only if nothing newer of its key is known: neither a row, nor a
 deletion (see `deletions`).
@@ -62,7 +62,7 @@ class Retried:
 
 
 class Retry:
-    """Opens both tables. Raises UsageError if there is nothing that could be retried."""
+    """Opens both tables. Raises UsageError if there is nothing to retry."""
 
     def __init__(self, spark: SparkSession, directory: str, settings: Settings) -> None:
         self._spark = spark
@@ -131,11 +131,11 @@ class Retry:
         self._finish()
 
     def _upsert(self, commit: Commit, changed: pyarrow.Table, deleted: pyarrow.Table) -> None:
-        """What is older than the deletion of its key is left out.
+        """Leave out rows that are older than the deletion of their key.
 
-        A query adds to the deletions before it commits. So those that are read after the version of the table
-        are all that this version knows of, and if a batch comes between that and the commit, they are looked
-        at again.
+        A query adds to the deletions before it commits. So those read after the version of the table include
+        all that this version knows of. If another batch comes between that and the commit, they are read
+        again.
         """
         key, schema = self._typed.decoding.key, self.table.schema()
         rows, seen = changed, frozenset[str]()

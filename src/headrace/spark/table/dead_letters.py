@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_on_bad_row(text: str) -> str:
-    """The text. Raises UsageError if it means nothing."""
+    """The text. Raises UsageError if it is not valid."""
     if text in (DEAD_LETTER, FAIL) or (text.startswith(STREAM) and text != STREAM):
         return text
     raise UsageError(
@@ -45,7 +45,7 @@ def bad_rows(
 
 
 def deletions_of(spark: SparkSession, files: Files, about: Description, settings: Settings) -> Deletions:
-    """Of the table: kept as long as there are dead letters, which may be set aside by another run."""
+    """The table's deletions: kept as long as there are dead letters, even those of another run."""
     opened: list[TableFormat] = []
 
     def are_needed() -> bool:
@@ -61,7 +61,7 @@ def deletions_of(spark: SparkSession, files: Files, about: Description, settings
 def dead_letter_table(
     spark: SparkSession, files: Files, about: Description, settings: Settings
 ) -> TableFormat:
-    """Made if it does not exist."""
+    """The table, created if it does not exist."""
     name = f"{about.table}_dead_letters" if about.table else ""
     origin = f"messages of {about.origin} that do not fit"
     described = Description(format=about.format, origin=origin, catalog=about.catalog, table=name)

@@ -4,8 +4,8 @@ A table with a key forgets a key that is deleted. A dead letter that is older th
 key again when it is retried. So as long as there are dead letters, deletions are kept: key and `seq`, in
 plain Parquet files below `_headrace/deletions`.
 
-An entry says that a message deleted a key, which is true forever: it may be there twice, and before its batch
-is committed. So files are just added, always before the batch is committed, and again if it is repeated.
+An entry says that a message deleted a key, which is true forever: it may be there twice, or before its batch
+is committed. So files are only added, always before the batch is committed, and again if it is repeated.
 `Retry` reads them.
 """
 
@@ -30,7 +30,7 @@ ENTRY = "__headrace_entry_"
 
 
 class Deletions:
-    """Those of one table. `are_needed` says whether there are dead letters."""
+    """The deletions of one table. `are_needed` says whether there are dead letters."""
 
     def __init__(self, spark: SparkSession, files: Files, are_needed: Callable[[], bool]) -> None:
         self._spark = spark
@@ -38,20 +38,20 @@ class Deletions:
         self._are_needed = are_needed
 
     def add(self, deleted: pyarrow.Table) -> None:
-        """What a batch deletes: columns of the key, and `seq`. Before the batch is committed."""
+        """Add what a batch deletes: columns of the key, and `seq`. Called before the batch is committed."""
         if len(deleted) and self._are_needed():
             self._write(self._spark.createDataFrame(deleted))
 
     def names(self) -> frozenset[str]:
         """The files that there are now."""
         found = (file.path for file in self._files.list(DELETIONS) if file.path.endswith(".parquet"))
-        # Spark writes below `_temporary`, where nothing counts yet.
+        # Spark writes below `_temporary`, and those files do not count yet.
         return frozenset(path for path in found if not path.startswith(("_", ".")))
 
     def without(
         self, rows: pyarrow.Table, key: Sequence[str], schema: StructType, names: Iterable[str]
     ) -> pyarrow.Table:
-        """The rows whose key was not deleted by a later message, as these files say."""
+        """The rows whose key was not deleted by a later message, according to these files."""
         from pyspark.sql import functions
 
         if not len(rows) or not names:
@@ -68,7 +68,7 @@ class Deletions:
         return rows.take(pyarrow.array(sorted(row[0] for row in kept.collect()), pyarrow.int64()))
 
     def forget(self, key: Sequence[str], schema: StructType) -> None:
-        """Remove what nobody needs: everything if there are no dead letters, or all but the last of a key."""
+        """Remove what is unneeded: everything if there are no dead letters, or all but the last of a key."""
         names = self.names()  # first: a letter that these entries are for is in its table by now
         if not names:
             return

@@ -32,10 +32,10 @@ class Description:
     partition_by: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     subject: str = ""
-    """The filter with which the streams are read."""
+    """The filter that the streams are read with."""
     lands_messages: bool = True
-    """Each row is a message of the streams, so that what they have had since completes the table; otherwise
-    the rows are the result of a query."""
+    """Each row is a message of the streams, so later messages complete the table; otherwise the rows are the
+    result of a query."""
     key: tuple[str, ...] = ()
     decoding: Mapping[str, Any] = field(default_factory=dict)
     """How payloads become columns; empty if they stay as they are."""
@@ -44,7 +44,7 @@ class Description:
 
 
 def read_description(files: Files) -> Description | None:
-    """None if there is none. Raises UsageError if it is of a later version or is none of ours."""
+    """None if there is none. Raises UsageError if it is of a later version or not ours."""
     if not files.exists(DESCRIPTION):
         return None
     try:

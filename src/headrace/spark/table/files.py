@@ -43,7 +43,7 @@ class Files:
         self._java = java
         self.root = root.rstrip("/") or "/"
         self._path = java.org.apache.hadoop.fs.Path
-        # Java names a class of Spark's own after a missing scheme or a refused connection: one line will do.
+        # Java names a Spark class after a missing scheme or a refused connection: one line will do.
         try:
             self._system = self._path(self.root).getFileSystem(spark._jsc.hadoopConfiguration())
         except Exception as error:
@@ -96,7 +96,7 @@ class Files:
         self._system.delete(self._path(self.at(path)), True)
 
     def open(self, path: str, size: int) -> io.BufferedReader:
-        """A file to read from at any place, such as a footer at its end."""
+        """A file that can be read at any position, such as a footer at its end."""
         return io.BufferedReader(_Input(self._java, self._system.open(self._path(self.at(path))), size))
 
     def read(self, path: str) -> str:
@@ -126,7 +126,7 @@ class Files:
         self._replace(unfinished, path)
 
     def create(self, path: str, contents: pyarrow.Buffer) -> None:
-        """A new file, in a directory that is made if it does not exist. Raises OSError and Py4JJavaError."""
+        """A new file, in a directory that is created if missing. Raises OSError and Py4JJavaError."""
         target = self._path(self.at(path))
         if str(self._system.getUri()) == LOCAL:  # Java would get the bytes as text
             place = Path(str(target.toUri().getPath()))
@@ -141,10 +141,10 @@ class Files:
             stream.close()
 
     def _replace(self, path: str, target: str) -> None:
-        """Rename over what is there: on a local disk there is one or the other at any moment.
+        """Rename over an existing file: on a local disk there is one or the other at any moment.
 
-        The checksum that Hadoop keeps beside a local file goes first: that of the old content would condemn
-        the new one. File systems that do not rename over a file need two steps.
+        The checksum that Hadoop keeps next to a local file goes first: that of the old content would
+        invalidate the new one. File systems that do not rename over a file need two steps.
         """
         directory, _, name = target.rpartition("/")
         self.delete(f"{directory}/.{name}.crc")
@@ -154,7 +154,7 @@ class Files:
 
 
 def library_uri(root: str) -> str:
-    """As the libraries spell what Spark calls `s3a://bucket/table` or `file:/table`."""
+    """The libraries' spelling of what Spark calls `s3a://bucket/table` or `file:/table`."""
     if root.startswith(("s3a://", "s3n://")):
         return "s3" + root[3:]
     if root.startswith("file:"):

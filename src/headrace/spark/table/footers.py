@@ -1,6 +1,6 @@
 """What the footers of Parquet files say: rows, and for each column nulls, least and greatest value.
 
-The log of a table repeats it, so that readers skip files without opening them.
+The log of a table repeats this, so that readers can skip files without opening them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def data_file(files: Files, file: File) -> DataFile:
 
 
 def partition_of(directory: str) -> dict[str, str | None]:
-    """From names of directories, as Hive and Spark write them: `date=2026-11-16/kind=a%2Fb`."""
+    """The values in names of directories, as Hive and Spark write them: `date=2026-11-16/kind=a%2Fb`."""
     found: dict[str, str | None] = {}
     for part in directory.split("/"):
         name, equals, value = part.partition("=")
@@ -63,7 +63,7 @@ def _figures(chunks: Sequence[Any]) -> ColumnFigures:
     if not all(chunk is not None and chunk.has_null_count for chunk in chunks):
         return ColumnFigures(None)
     nulls = sum(chunk.null_count for chunk in chunks)
-    # A chunk without values has no least one; one with values must have, or nothing is known.
+    # A chunk without values has no least value; if one with values has none, nothing is known.
     valued = [chunk for chunk in chunks if chunk.num_values]
     if not valued or not all(chunk.has_min_max for chunk in valued):
         return ColumnFigures(nulls)

@@ -42,7 +42,7 @@ class TableBusy(TableError):
 
 
 class TableChanged(TableBusy):
-    """The table has another version than the one that was asked for."""
+    """The table's version is not the one that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class StreamPosition:
 
     next: int
     created: int = 0
-    """When the stream was created, in ns: another stream of the same name has another time."""
+    """When the stream was created, in ns: a re-created stream of the same name has a different time."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Who added what to a table, and up to where the table is complete then."""
+    """Who added what to a table, and up to where it is complete as a result."""
 
     query: str
-    """Spark's id of the query, which its checkpoint keeps; other writers have names of their own."""
+    """Spark's id of the query, which its checkpoint keeps; other writers have their own names."""
     batch: int
     positions: Mapping[str, StreamPosition] = field(default_factory=dict)
     rows: int = 0
     dead_letters: int = 0
     deletions: int = 0
-    """With a key: of how many keys the latest message deletes them. They are not in `rows`."""
+    """With a key: how many keys are deleted by their latest message. They are not in `rows`."""
     read: int | None = None
     """The rows of the batch, if they were counted. Not stored."""
     starts: Mapping[str, StreamPosition] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class ColumnFigures:
-    """Of one column of a file; `least` and `greatest` are None where the footer does not say."""
+    """The figures of one column of a file; `least` and `greatest` are None where the footer does not say."""
 
     nulls: int | None
     least: Any = None
@@ -160,7 +160,7 @@ class Expired:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows that are in this process, which writes them itself: `arrow_files`."""
+    """Rows in this process, which writes them itself: `arrow_files`."""
 
     table: pyarrow.Table
     codec: str
@@ -229,7 +229,7 @@ class TableFormat(Protocol):
         """Merge small files. Readers see the table before or after it, with the same rows."""
 
     def expire(self, older_than_seconds: float) -> Expired:
-        """Forget versions that are older, and delete the files that only they need."""
+        """Forget older versions, and delete the files that only they need."""
 
     def remove_orphans(self, older_than_seconds: float) -> int:
         """Delete files that no version needs. Returns how many."""

@@ -19,7 +19,7 @@ def latest_of_each(
 ) -> tuple[pyarrow.Table, pyarrow.Table]:
     """Of each key, the row with the highest `seq`: those that set it, and those that delete it.
 
-    Of the latter only key and `seq`. The rows may have a column DELETED. They come to the driver, with the
+    For the latter, only key and `seq`. The rows may have a column DELETED. They come to the driver, with the
     types of the table.
     """
     import pyarrow.compute

@@ -1,4 +1,4 @@
-"""The files of a table. What is below `_headrace` is the same for all formats:
+"""The files of a table. The part below `_headrace` is the same for all formats:
 
     ORDERS/
       _headrace/
@@ -23,7 +23,7 @@ A plain Parquet table has in addition:
 
 Spark, pandas and others ignore names that start with `_` and read the rest as a table that is partitioned as
 in Hive; programs that expand a pattern, such as polars and DuckDB, need one that names the partitions. There
-is no list of valid files that a reader would have to know: a file counts when it is there. So files are
+is no list of valid files that a reader would have to know: every file that exists counts. So files are
 finished in `staging` and then renamed, and their names contain their batch. A batch that is written again
 replaces its files.
 """
@@ -69,7 +69,7 @@ def file_name(first: int, last: int, number: int, ending: str) -> str:
 
 
 def other_name(writer: str, batch: int, number: int, ending: str) -> str:
-    """Of a file that is not a batch of the query, and is never compacted."""
+    """The name of a file that is not a batch of the query, and is never compacted."""
     return f"{writer}-{batch:09d}-{number:04d}.{ending}"
 
 

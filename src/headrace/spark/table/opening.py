@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def format_of(spark: SparkSession, directory: str, settings: Settings) -> str:
-    """What the table is or, if there is none, what is wanted."""
+    """The format of the table or, if there is none, the one that is wanted."""
     files = Files(spark, directory)
     found = read_description(files)
     if found is not None:
@@ -29,7 +29,7 @@ def format_of(spark: SparkSession, directory: str, settings: Settings) -> str:
 
 
 def check_free(files: Files) -> None:
-    """Raises UsageError if a directory without a description holds something: it is not ours."""
+    """Raises UsageError if a directory without a description is not empty: it is not ours."""
     found = files.list()
     if any(not file.path for file in found):
         raise UsageError(f"{files.root} is a file, not a directory", hint="choose another name")
@@ -41,7 +41,7 @@ def check_free(files: Files) -> None:
 
 
 def open_table(spark: SparkSession, directory: str, settings: Settings) -> TableFormat:
-    """The table that is there. Raises UsageError if there is none."""
+    """The existing table. Raises UsageError if there is none."""
     found = read_description(Files(spark, directory))
     if found is None:
         raise UsageError(f"there is no table in {directory}", hint="`headrace land` makes one")
@@ -88,8 +88,8 @@ def opened_beside(
 ) -> Callable[[], TableFormat] | None:
     """Opens a table once more, for another thread; None if only the query that writes it may change it.
 
-    Delta's commits of two writers find each other. Plain Parquet has no commits. Of a table with a key each
-    batch replaces files, so that a compaction at the same time would hardly ever find those that it has read.
+    Delta detects conflicting commits of two writers. Plain Parquet has no commits. In a table with a key each
+    batch replaces files, so a compaction at the same time would hardly ever find those that it has read.
     """
     if table.name != "delta" or about.key:
         return None

@@ -1,6 +1,6 @@
 """Plain Parquet: a directory of files, which every program reads, and no log of them.
 
-A file counts when it is there, so a batch is committed in three steps, each of which may be repeated:
+Every file that exists counts, so a batch is committed in three steps, each of which may be repeated:
 
     1. write its rows into files under `staging`
     2. remove what an interrupted attempt has left of this batch in the table
@@ -75,9 +75,9 @@ class ParquetFormat:
         return self._schema_of_files()
 
     def _schema_of_files(self) -> StructType:
-        """Of a table that was written by an earlier version, which did not record it.
+        """The schema of a table written by an earlier version, which did not record it.
 
-        Its files may have different types for a column. Then those of the newest count.
+        Its files may have different types for a column. Then those of the newest apply.
         """
         from pyspark.errors import PySparkException
 
@@ -90,7 +90,7 @@ class ParquetFormat:
             return reader.parquet(self._files.at(newest)).schema
 
     def evolve(self, schema: StructType) -> None:
-        """Readers know no schema but that of the files: a wider number is written into all of them."""
+        """Readers know only the schema of the files: a wider number is written into all of them."""
         if self._files.exists(SCHEMA):
             before = {field.name: field.dataType for field in nullable(self.schema())}
             changed = [
@@ -173,7 +173,7 @@ class ParquetFormat:
             self._committed = commit.batch
 
     def _finish_interrupted(self, commit: Commit) -> None:
-        """Complete a compaction, and remove files of this batch that are in the table already.
+        """Complete a compaction, and remove files of this batch that are already in the table.
 
         Within a run no batch is repeated, so this is done for the first one only.
         """
@@ -243,7 +243,7 @@ class ParquetFormat:
 
 
 def _counts(path: str) -> bool:
-    """Readers ignore names that begin so, at any depth."""
+    """Readers ignore names that begin like this, at any depth."""
     return not any(part.startswith(("_", ".")) for part in path.split("/"))
 
 

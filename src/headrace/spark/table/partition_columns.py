@@ -1,7 +1,7 @@
 """Reads a list of Parquet files whose partition columns are in the names of their directories.
 
 Spark itself finds those only if all files of a table lie below directories of the same depth. Here each file
-says it for itself. Spark does not open a file whose path alone contradicts the query's condition.
+is read on its own. Spark does not open a file whose path alone contradicts the query's condition.
 """
 
 from __future__ import annotations

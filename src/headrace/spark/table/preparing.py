@@ -1,4 +1,4 @@
-"""Makes a table ready for a query: it is created or, if it exists, checked and given new columns."""
+"""Prepares a table for a query: it is created or, if it exists, checked and given new columns."""
 
 from __future__ import annotations
 

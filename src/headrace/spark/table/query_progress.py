@@ -1,11 +1,11 @@
-"""Which messages a batch holds, and of which query: what Spark has written into its checkpoint.
+"""Which messages a batch holds, and which query it belongs to: what Spark has written into its checkpoint.
 
     metadata        {"id": "…"}       the query, for as long as its checkpoint exists
     offsets/7       v1, a line about the batch, then for each source the offset at which batch 7 ends
 
     commits/7                         batch 7 is done, and will not be repeated
 
-The offsets are written before the batch runs. The highest sequence among the rows would not do instead: the
+The offsets are written before the batch runs. The highest sequence among the rows would not be enough: the
 last messages of a batch may have been deleted, or left out by a filter, and would be read again.
 """
 
@@ -29,7 +29,7 @@ Positions = Mapping[str, StreamPosition]
 
 @dataclass(frozen=True)
 class BatchSpan:
-    """Of a batch: for each stream, where it begins, and where the next one will."""
+    """The ranges of a batch: for each stream, where it begins, and where the next one will."""
 
     starts: Positions
     ends: Positions
@@ -72,7 +72,7 @@ class QueryProgress:
         return BatchSpan(starts, ends)
 
     def offsets(self, batch: int) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-        """The start and the end of a batch, as its source knows them; None if it has not just this one."""
+        """The start and the end of a batch, as its source knows them; None unless there is exactly one."""
         starts = self._lines(batch - 1) if batch else [json.dumps(INITIAL)]
         ends = self._lines(batch)
         if len(starts) != 1 or len(ends) != 1:
@@ -87,7 +87,7 @@ class QueryProgress:
         return lines
 
     def _offsets(self, batch: int) -> list[Offset]:
-        """Of those sources that are ours."""
+        """The offsets of those sources that are ours."""
         found = []
         for line in self._lines(batch):
             try:

@@ -1,4 +1,4 @@
-"""Schemas of tables: every column may be null, since what a later query leaves out is null then."""
+"""Schemas of tables: every column may be null, since what a later query leaves out is null."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Small batches of typed rows are landed by this process, without a job of Spark.
+"""Small batches of typed rows are landed by this process, without a Spark job.
 
 Spark still decides what a batch is, and records it in its checkpoint. But its messages are read here
 (`reading/small.py`), their payloads are decoded by the same code that decodes them in Spark's tasks, and
-pyarrow writes the file that is then committed like any other. Of what that decoder leaves to Spark, most does
-not fit: the rules in Python know that. The rest goes to Spark, if it is little: as values of a query.
+pyarrow writes the file that is then committed like any other. Most of what that decoder leaves to Spark does
+not fit, as the rules in Python find out. The rest, if there is little of it, goes to Spark as values of a
+query.
 
     5,000 messages, three queries on two cores      1.2 to 1.8 s with Spark's tasks, 0.1 to 0.2 s like this
                                                     (`python -m benchmarks.spark.pipeline`)
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FEW_LEFT, FEW_LEFT_BYTES = 200, 64 << 10
-"""So many payloads are short enough for the text of a query."""
+"""This many payloads are short enough for the text of a query."""
 PLACE = "place"
 
 
@@ -50,7 +51,7 @@ def small_batches(
     table: TableFormat,
     partition_by: Sequence[str],
 ) -> SmallBatches | None:
-    """For a query with these options of its source; None if its rows are for Spark alone."""
+    """For a query with these options of its source; None if only Spark can process its rows."""
     if typed is None or not options.get(JSON_SCHEMA) or typed.decoding.key or typed.decoding.subject:
         return None
     if set(partition_by) != set(typed.also) or (partition_by and table.name == "iceberg"):
@@ -71,7 +72,7 @@ class SmallBatches:
     def land(
         self, spark: SparkSession, table: TableFormat, commit: Commit, progress: QueryProgress
     ) -> Commit | None:
-        """The commit, with what was counted; None if Spark is to land this batch."""
+        """The commit, with what was counted; None if Spark has to land this batch."""
         offsets = progress.offsets(commit.batch)
         if offsets is None or not self._has_same_columns(table):
             return None
@@ -92,7 +93,7 @@ class SmallBatches:
         return commit
 
     def _has_same_columns(self, table: TableFormat) -> bool:
-        """Otherwise those of the table are wider, and the rows must be converted."""
+        """If not, those of the table are wider, and the rows must be converted."""
         types = {column.name: column.dataType for column in nullable(table.schema())}
         columns = nullable(self.typed.decoding.columns)
         return all(types.get(column.name) == column.dataType for column in columns)
@@ -135,7 +136,7 @@ def _judged(
 ) -> tuple[list[str | None], pyarrow.ChunkedArray | None]:
     """The problems of these payloads, and the fields of those that have none.
 
-    What the rules in Python refuse, Spark refuses, too; tests compare them. It is asked about the others.
+    What the rules in Python refuse, Spark refuses, too; tests compare them. Spark is asked about the others.
     """
     problems = [json_problem(payload, decoding.schema) for payload in payloads]
     asked = [place for place, problem in enumerate(problems) if problem is None]

@@ -1,7 +1,7 @@
 """Messages become typed rows on their way into a table.
 
 Decoding is a part of the query, so that it is planned once and not for every batch. A batch is read and
-decoded once. How many messages do not fit is counted in the same pass, and only if there are some a second
+decoded once. The same pass counts the messages that do not fit, and only if there are some, a second
 pass finds them: usually few, which the driver explains; otherwise Spark's Python processes do. With a key,
 the latest row of each key goes to the driver, and one merge replaces or deletes what the table has.
 """
@@ -37,7 +37,7 @@ READ = "read"
 BAD = "bad"
 BAD_BYTES = "bad_bytes"
 FEW_LETTERS, FEW_BYTES = 1_000, 16 << 20
-"""So many dead letters of a batch fit into the memory of any driver; each may have 64 KB of headers."""
+"""This many dead letters of a batch fit into the memory of any driver; each may have 64 KB of headers."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class TypedRows:
     decoding: Decoding
     bad_rows: BadRows
     also: Mapping[str, str] = field(default_factory=dict)
-    """Columns of the table that are computed of the message, as SQL: those of its partitions."""
+    """Columns of the table that are computed from the message, as SQL: those of its partitions."""
     deletions: Deletions | None = None
-    """Of a table with a key: what dead letters must not bring back."""
+    """For a table with a key: what dead letters must not bring back."""
 
     def decoded(self, rows: DataFrame) -> DataFrame:
-        """What the query is to read, instead of the messages."""
+        """What the query should read instead of the messages."""
         return decode(rows, self.decoding)
 
     def schema_of(self, decoded: DataFrame) -> StructType:
@@ -114,7 +114,7 @@ class TypedRows:
 
 
 def commit_batch(table: TableFormat, commit: Commit, files: Sequence[DataFile]) -> None:
-    """Nothing is committed for a batch that neither has rows nor moves on in its streams."""
+    """Commit, unless the batch has no rows and does not advance in its streams."""
     latest = table.latest()
     if files or commit.dead_letters or latest is None or latest.positions != commit.positions:
         table.commit(commit, files)

@@ -1,10 +1,10 @@
 """What happens in a batch: Spark calls `write_batch`, through `foreachBatch`, for one batch after another.
 
-    1. a batch that the table has already is not landed again: Spark repeats one that it has not recorded
+    1. a batch that the table already has is not landed again: Spark repeats one that it has not recorded
     2. messages that could not be decoded go elsewhere
     3. the rows are written as files, which no reader sees
     4. one commit adds them to the table, with the batch and the positions of the streams
-    5. from time to time small files are merged and old versions removed; of a query that goes on, beside it
+    5. from time to time small files are merged and old versions removed, in parallel if the query continues
 
 A crash leaves the state between two of these steps; started again, Spark repeats the batch from the first.
 """
@@ -46,7 +46,7 @@ class TableWriter:
     rows may have a `key`. `may_have_state` says whether the query may keep state (windows, counts). What was
     committed is added to `tally`, and reported to `report`.
 
-    `beside` opens the table once more: small files are then merged while batches go on.
+    `beside` opens the table a second time: small files are then merged while batches continue.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class TableWriter:
             return commit
         files = self.table.write(conform(rows, self.table.schema()), commit.batch)
         written = sum(file.rows for file in files)
-        # Of messages each is a row. Of the result of a query only Spark knows what it was made of.
+        # Each message is a row. For the result of a query, only Spark knows what it was made from.
         commit = replace(commit, rows=written, read=None if self._may_have_state else written)
         commit_batch(self.table, commit, files)
         return commit

@@ -1,1 +1,1 @@
-"""Rows as messages: `sink` first, then the columns and ids that it makes them of."""
+"""Rows as messages: `sink` first, then the columns and ids that it makes messages from."""

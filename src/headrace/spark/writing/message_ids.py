@@ -5,15 +5,15 @@ Spark repeats a task that failed and a batch whose end it did not record. The st
 rows the same one. Unless the DataFrame has a column `msgId`, there are two kinds:
 
     7e1c…:42:0:ORDERS:1017     the row's identity: its columns `stream` and `seq`
-    7e1c…:42:0:ORDERS:1017+2   the third row of this task that was made of this message (by explode, say)
-    7e1c…:42:0:1017            the row's place, where it has no identity
+    7e1c…:42:0:ORDERS:1017+2   the third row of this task that was made from this message (by explode, say)
+    7e1c…:42:0:1017            the row's place, if it has no identity
 
-An identity stays the same if messages are deleted from the source before the batch is repeated; places shift,
-and a row that was not stored yet gets the id of one that was: it is lost. So places are used only where there
+An identity stays the same if messages are deleted from the source before the batch is repeated. Places shift:
+a row that was not stored yet then gets the id of one that was, and is lost. So places are used only if there
 is nothing else, with a warning.
 
 Both follow query, batch and partition. Query and batch are Spark's own, from its checkpoint, and survive a
-restart. A batch write outside of a streaming query has no such name: its id is made when it is planned, so
+restart. A batch write outside of a streaming query has no such name: its id is created when it is planned, so
 that repeated tasks are recognized, but a write that is started a second time is a second write.
 
 Rejected: `stream:seq` alone. Two queries that write messages of one stream to the same target, a join that
@@ -54,7 +54,7 @@ class MessageIds:
 
     prefix: str
     rows: int = 0
-    """How many were named by their place."""
+    """How many rows were named by their place."""
     _seen: dict[str, Occurrences] = field(default_factory=dict)
 
     def of_places(self, count: int) -> Any:
@@ -73,7 +73,7 @@ class MessageIds:
         return compute.if_else(known, *self._of_both_kinds(streams, seqs, known))
 
     def _of_both_kinds(self, streams: Any, seqs: Any, known: Any) -> tuple[Any, Any]:
-        """The ids of both kinds, each at the places of its rows."""
+        """The ids of both kinds, each at the positions of its rows."""
         named = self._of_known(streams.filter(known), seqs.filter(known))
         placed = self.of_places(known.false_count)
         nothing = pyarrow.nulls(len(known), pyarrow.string())

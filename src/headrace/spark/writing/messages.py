@@ -33,7 +33,7 @@ class Messages:
     headers: Any | None
     message_ids: Any | None
     identities: tuple[Any, Any] | None
-    """Stream and sequence of the message that each row was made of."""
+    """Stream and sequence of the message that each row was made from."""
 
 
 def messages_of(batch: pyarrow.RecordBatch, columns: Columns, subject: str) -> Messages:

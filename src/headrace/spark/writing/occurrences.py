@@ -1,8 +1,8 @@
 """Counts how often each number was seen before, over millions of numbers that come in arrays.
 
-Numbers from a stream usually rise, and each comes once: then an array is only remembered. What is remembered
-is kept in a few sorted arrays, each at least twice as long as the next, so that looking up and merging cost
-little however many there are:
+Numbers from a stream usually rise, and each occurs once: then an array is just kept. The arrays kept are
+merged into a few sorted ones, each at least twice as long as the next, so that looking up and merging cost
+little however many numbers there are:
 
     [ 1 … 70000 ]  [ 70001 … 90000 ]  [ 90001 … 98192 ]
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 Counted = tuple[Any, Any]
-"""Different numbers in rising order, and how often each was seen."""
+"""Distinct numbers in ascending order, and how often each was seen."""
 
 
 class Occurrences:

@@ -1,8 +1,8 @@
 """Finds a batch that an older version planned, and perhaps wrote in part, before it was replaced by this one.
 
-Its ids held the places of rows (see `message_ids`). If it is repeated with other ids, what it has written
-already is written again. The offsets of such a batch are of version 1, and it is the last one in the
-checkpoint. That must be a directory on this machine for us to look into it.
+Its ids held the places of rows (see `message_ids`). If it were repeated with other ids, what it has already
+written would be written again. The offsets of such a batch are of version 1, and it is the last one in the
+checkpoint. We can look into that only if it is a directory on this machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def batch_of_older_version(checkpoint: str) -> int | None:
 
 
 def _versions(text: str) -> set[int]:
-    """Those of our offsets in a file of Spark: `v1`, a line about the batch, a line for each source."""
+    """Our offsets in a file of Spark: `v1`, a line about the batch, a line for each source."""
     versions = set()
     for line in text.splitlines()[2:]:
         with suppress(ValueError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def publish_rows(write: Write, batches: Iterator[pyarrow.RecordBatch]) -> tuple[int, int]:
-    """How many rows the partition had, and how many of them the stream had already."""
+    """How many rows the partition had, and how many of them the stream already had."""
     server = Server(write.options.connection, write.contact)
     try:
         client = server.ask(lambda client: client)
@@ -65,7 +65,7 @@ def _publish_without(write: Write, client: Client, batches: Iterator[pyarrow.Rec
 
 
 class RowIds:
-    """Chooses the kind of ids: the user's own, of identities, or of places."""
+    """Chooses the kind of ids: the user's own, by identity, or by place."""
 
     def __init__(self, write: Write) -> None:
         self._made: MessageIds | None = None

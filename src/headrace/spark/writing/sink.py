@@ -4,7 +4,7 @@ Spark records a batch when all its tasks have ended, so a recorded batch is in t
 published again are dropped there by their id (see `message_ids`): together, every row is in the stream
 exactly once.
 
-Spark makes a writer for every batch, in a process of its own on the driver, and another one when the batch is
+Spark makes a writer for every batch, in a separate process on the driver, and another one when the batch is
 done; tasks get a copy. What only tasks need is in `publishing`, which is imported late: it needs pyarrow.
 """
 
@@ -58,9 +58,9 @@ class Write:
     columns: Columns
     contact: Contact = Contact.ASSUMED
     name: str = ""
-    """Of a batch write, which no other write has; empty in a streaming query."""
+    """The unique id of a batch write; empty in a streaming query."""
     old_batch: int | None = None
-    """A batch in whose ids the rows have their places, because an older version may have begun it."""
+    """A batch whose ids use the places of rows, because an older version may have begun it."""
 
     def publish(self, batches: Iterator[pyarrow.RecordBatch]) -> Written:
         from headrace.spark.writing.publishing import publish_rows
@@ -70,7 +70,7 @@ class Write:
             return Written(rows, duplicates)
 
     def warn_about_ids(self) -> None:
-        """If a repeated row may not be recognized."""
+        """The warning if a repeated row may not be recognized."""
         if self.options.acks and self.columns.message_id < 0 and not self.columns.have_identity:
             warn(BY_PLACE)
 
@@ -93,7 +93,7 @@ class BatchWriter(Traveller, DataSourceArrowWriter):
 
 
 def _contact(options: WriteOptions) -> Contact:
-    """How patient the tasks of a write are: not at all if the driver does not reach the server, either."""
+    """How patient the tasks of a write are: not at all if the driver cannot reach the server, either."""
     try:
         with connect(options.connection):
             return Contact.MADE

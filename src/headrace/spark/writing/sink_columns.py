@@ -6,7 +6,7 @@
 | `subject` | string | the subject, unless the option `subject` sets it for all |
 | `headers` | array of structs (key, value), or map, of strings | optional |
 | `msgId` | string | optional: identifies the message, see `message_ids` |
-| `stream`, `seq` | string, bigint | optional, as read: identify the message that the row was made of |
+| `stream`, `seq` | string, bigint | optional, as read: identify the message that the row was made from |
 
 The other column of a stream read, `timestamp`, is ignored; any other column is an error, because it may be a
 misspelled one.
@@ -82,7 +82,7 @@ def find_columns(schema: StructType, subject: str) -> Columns:
 
 
 def _index_if(schema: StructType, indexes: dict[str, int], name: str, kind: type[DataType]) -> int:
-    """Of a column that may be something else than what a stream read gave it."""
+    """For a column that may not be what a stream read produced."""
     index = indexes.get(name, -1)
     return index if index >= 0 and isinstance(schema[index].dataType, kind) else -1
 

@@ -1,5 +1,5 @@
 """Advisories on `$JS.EVENT.…`: a consumer was created, deleted, paused or pinned, a message was acknowledged,
-refused or terminated; and which client asked, for the audit of the API.
+refused or terminated; and which client made which request, for API audits.
 
 An advisory is built, encoded and published only if somebody listens to its subject.
 """
@@ -50,7 +50,7 @@ class Advisories:
         self._send(SUBJECT + "DELETED", TYPE + "consumer_action", {"action": "delete"})
 
     def paused(self, until: int) -> None:
-        """Also when it resumes: `until` is then in the past, or 0."""
+        """Called on resume, too: `until` is then in the past, or 0."""
         body = {"paused": until > self._now(), "pause_until": format_time(until)}
         self._send(SUBJECT + "PAUSE", TYPE + "consumer_pause", body)
 
@@ -100,7 +100,7 @@ class Advisories:
 
 
 def client_info(publisher: object, server_name: str, account: str) -> dict[str, Any]:
-    """For a request from within the server, only the account."""
+    """For a request from within the server: only the account."""
     connection = getattr(publisher, "owner", publisher)
     if not isinstance(connection, ClientConnection):
         return {"acc": account}

@@ -86,7 +86,7 @@ async def on_create(account: JetStreamAccount, request: Request) -> ConsumerInfo
 
 
 async def on_create_durable(account: JetStreamAccount, request: Request) -> ConsumerInfo:
-    """`DURABLE.CREATE.<stream>.<name>`, the older way."""
+    """`DURABLE.CREATE.<stream>.<name>`, the older form."""
     body = decode(request.payload, CreateConsumerRequest, strict=account.jetstream.strict)
     stream, name = request.tokens
     if stream != body.stream_name:
@@ -171,7 +171,7 @@ async def on_delete(account: JetStreamAccount, request: Request) -> Mapping[str,
 
 
 async def _delete_damaged(stream: Stream, name: str) -> None:
-    """One that nobody can use. Then its messages are not kept any longer. Raises OSError."""
+    """Delete a consumer that cannot be used, so that its messages are no longer kept. Raises OSError."""
     assert stream.directory is not None
     retired = consumer_store.retire(consumer_store.consumer_directory(stream.directory, name))
     stream.on_damaged_consumer_gone(name)
@@ -179,7 +179,7 @@ async def _delete_damaged(stream: Stream, name: str) -> None:
 
 
 async def on_pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """Also to resume: without a time, or with one that has passed."""
+    """Pause a consumer; without a time, or with one that has passed, resume it."""
     body = (
         decode(request.payload, PauseRequest, strict=account.jetstream.strict)
         if request.has_object

@@ -56,7 +56,7 @@ class Batch:
     sent_bytes: int = 0
     up_to: int = 0
     echoed: int = 0
-    """As in the request, possibly beyond the end."""
+    """As in the request, so possibly beyond the end."""
     last: dict[bytes, int] = field(default_factory=dict)
     """For a request for the last messages of several subjects: those that were found."""
     place: int = 0
@@ -146,7 +146,7 @@ class DirectGet:
         return lambda message: self._when_current(lambda: handle(message))
 
     def _fail(self, reply: bytes, error: OSError) -> None:
-        """The stream cannot be read at present, which is not the same as a missing message."""
+        """Answer that the stream cannot be read at present, which is not the same as a missing message."""
         reason = " ".join((error.strerror or str(error)).split())
         self._status(reply, b"500 " + reason.encode("utf-8", "replace"))
 
@@ -291,7 +291,7 @@ class DirectGet:
         return True
 
     def _find(self, batch: Batch, *, exactly: bool) -> tuple[Stored | None, int]:
-        """The next message, None if there is none; or the sequence from which to search on later."""
+        """The next message, None if there is none; or the sequence to continue the search from later."""
         log, request = self._log, batch.request
         if not request.next_by_subj and exactly:
             return log.get(batch.seq) if batch.seq <= log.committed_seq else None, 0

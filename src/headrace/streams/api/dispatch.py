@@ -5,7 +5,7 @@ with a JSON object that has a `type`. A handler returns the fields of its respon
 it waits for the disk; it raises ApiError to refuse.
 
 Requests about one stream are handled in order, even while one of them waits for the disk. Waiting requests
-use memory, so there is a limit; nats-server drops requests beyond it, here they are refused. A flood is
+use memory, so there is a limit. Beyond it nats-server drops requests; we refuse them. A flood is
 handled in slices, so that other clients get a turn in between.
 
 A request that takes very long delays those behind it, so it is logged. When the server stops it gets a few
@@ -211,7 +211,7 @@ class Api:
         try:
             data = _encode(route, await answer)
             if len(data) > LONG_ANSWER:
-                await asyncio.sleep(0)  # to hand it over is work of its own, in a turn of its own
+                await asyncio.sleep(0)  # handing it over is separate work, done in a separate turn
             self._send(request, data, failed=False, counted=route.is_counted)
         except Exception as error:
             self._fail(route, request, error)
@@ -219,7 +219,7 @@ class Api:
             watch.stop()
             followers = self._busy.pop(request.stream)
             if not self._closed:
-                # They arrived before all that are waiting now.
+                # They arrived before all those that are waiting now.
                 self._waiting.extendleft(reversed(followers))
                 self._schedule()
 

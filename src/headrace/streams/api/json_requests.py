@@ -1,4 +1,4 @@
-"""Decodes requests as nats-server does, and refuses them with its words.
+"""Decodes requests as nats-server does, and refuses them with the same texts.
 
 Go's rules differ from msgspec's: field names match in any case, null changes nothing, a body may have
 several values that are merged, an empty one is the same as {}, and the first wrong field is reported by its
@@ -86,7 +86,7 @@ def _parse(body: bytes, *, may_go_on: bool) -> list[Any]:
 
 
 def _refuse_rest(body: bytes, text: str, offset: int) -> NoReturn:
-    """For what follows the only value. The rest of a number is a fault in it: `1.`"""
+    """Reports what follows the only value. The rest of a number is a fault in the number: `1.`"""
     fault = examine(body)[0] if text[offset] in ".eE" and text[offset - 1].isdigit() else ""
     _refuse(fault or f"invalid character {_quote_character(text[offset])} after top-level value")
 

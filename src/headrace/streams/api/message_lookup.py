@@ -63,7 +63,8 @@ class MessageGetRequest(Wire):
 def find_last(log: Log, pattern: str) -> Generator[None, None, Stored | None]:
     """The last message of a subject, or of all subjects that match; a search in slices.
 
-    For `>` it is the message with the last sequence: as in nats-server, none if that was deleted.
+    For `>` it is the message with the last sequence: as in nats-server, there is none if that one was
+    deleted.
     """
     if pattern == FULL_WILDCARD:
         return log.get(log.last_seq)
@@ -75,7 +76,7 @@ def find_last(log: Log, pattern: str) -> Generator[None, None, Stored | None]:
             seq, place = log.look_for_last(filter_, place, seq, STEP_RECORDS)
         if not seq or log.has(seq):
             return log.get(seq)
-        yield  # it was removed meanwhile: there may be another
+        yield  # it was removed in the meantime: there may be another
 
 
 class MessageDeleteRequest(Wire):

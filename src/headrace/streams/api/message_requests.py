@@ -121,7 +121,7 @@ def _not_deleted(stream: Stream, seq: int) -> ApiError:
 
 
 async def _deleted(stream: Stream, message: Stored | None, *, erase: bool) -> Fields:
-    if message is not None:  # which one is the last of its subject now? A publisher should not have to search
+    if message is not None:  # find the new last one of its subject now, so that no publisher has to search
         settle = partial(stream.log.settle, message.subject, STEP_RECORDS)
         with suppress(OSError):  # it cannot be read at present
             await stream.jetstream.slices.run(settle)

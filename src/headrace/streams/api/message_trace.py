@@ -1,4 +1,4 @@
-"""Requests to the API of which a trace is made."""
+"""API requests that are traced."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ INSIDE = (b"$JS.API.DIRECT.GET.", b"$JS.API.CONSUMER.MSG.NEXT.")
 
 
 class RequestTracer:
-    """The API is a service that accounts import from the system account, to a trace as it is to nats-server.
+    """In a trace, as in nats-server, the API is a service that accounts import from the system account.
 
-    That service does not allow traces, so a request that is only to be traced does not get there. Pull
-    requests and direct gets stay in their account, where traces do not show parts of the server.
+    That service does not allow traces, so a trace-only request does not get there. Pull requests and direct
+    gets stay in their account, where traces do not show parts of the server.
     """
 
     def __init__(self, system_account: str) -> None:

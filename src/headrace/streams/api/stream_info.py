@@ -105,7 +105,7 @@ async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int
 async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
     """The deleted sequences between the first and the last message; as JSON, because they may be many.
 
-    Only the first ones: a client can make a gap as wide as it likes.
+    Only the first ones, because a client can make a gap as wide as it likes.
     """
     encoder = msgspec.json.Encoder()
     listed = bytearray(b"[")

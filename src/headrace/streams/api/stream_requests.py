@@ -2,7 +2,7 @@
 
 Which subjects and how much storage a stream may have depends on all other streams. So streams are created,
 changed and deleted one at a time: a check is still valid when its result is used, however long the disk takes
-in between, and what one stream has given up is off the disk before another one gets it.
+in between, and whatever one stream has given up is off the disk before another one gets it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _write_new(directory: str, config: StreamConfig, created: int) -> None:
 
 
 def write_meta(directory: str, config: StreamConfig, created: int) -> bool:
-    """Raises OSError; then the stream is as it was. False: the new one may be lost in a power failure."""
+    """Raises OSError; then the stream is unchanged. False: the new one may be lost in a power failure."""
     body = msgspec.json.encode({"config": config, "created": created})
     return write_checked(os.path.join(directory, META), body)
 
@@ -279,7 +279,7 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
         deleted = await list_deleted(slices, stream.log)
     state = stream.state(deleted=deleted)
     state.subjects = counts
-    # The state may be long, so it is not copied: the response contains it as it is.
+    # The state may be long, so the response contains it as it is, without a copy.
     return {**page, **_fields(stream.info(with_cluster=True)), "state": state}
 
 
@@ -372,7 +372,7 @@ async def delete_stream(account: JetStreamAccount, request: Request) -> Fields:
 async def _delete(account: JetStreamAccount, stream: Stream) -> str:
     """After this the stream is gone, even if the server is killed. Returns where its files are now.
 
-    Raises ApiError; then it is as it was. So its directory is renamed first, at a moment when nothing is
+    Raises ApiError; then it is unchanged. So its directory is renamed first, at a moment when nothing is
     being written. Until it is abandoned, the log needs only files that are open.
     """
     retired = ""

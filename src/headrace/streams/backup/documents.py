@@ -36,7 +36,7 @@ class SnapshotRequest(Wire):
 
 
 class ClaimedState(Wire):
-    """The state in a request to restore. Nothing depends on it: that in the archive counts."""
+    """The state in a request to restore. It is ignored in favor of the one in the archive."""
 
     go_name = "StreamState"
 
@@ -106,7 +106,7 @@ def decode_state(body: bytes) -> ArchivedState:
 
 
 def encode_consumer(name: str, config: ConsumerConfig, state: ConsumerState, last_seq: int) -> bytes:
-    """Without what is above `last_seq`: those messages are not in the archive. Slow if much is pending."""
+    """Without anything above `last_seq`: those messages are not in the archive. Slow if much is pending."""
     config = msgspec.structs.replace(config, name=name)
     progress = _Progress(
         delivered=_Position(state.delivered_consumer, min(state.delivered_stream, last_seq)),

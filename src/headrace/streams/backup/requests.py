@@ -1,7 +1,7 @@
 """The API of backups: `STREAM.SNAPSHOT` and `STREAM.RESTORE`.
 
-The response says that it begins. The rest is between the server and the receiver or sender of the chunks, and
-other requests about the stream are handled meanwhile.
+The response says that the transfer begins. The rest is between the server and the receiver or sender of the
+chunks, and other requests about the stream are handled in the meantime.
 """
 
 from __future__ import annotations

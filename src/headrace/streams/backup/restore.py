@@ -1,7 +1,7 @@
-"""A restore: an archive that comes in chunks becomes a stream, all of it or nothing.
+"""A restore: an archive that arrives in chunks becomes a stream, all of it or nothing.
 
 Each chunk is answered when it is stored, with an empty message; an empty chunk is the end, and is answered
-when the stream is there and on disk. Until then nobody sees it (staging.py). If something is wrong with the
+when the stream exists and is on disk. Until then nobody sees it (staging.py). If something is wrong with the
 archive, what was stored is removed at once; as in nats-server, the chunks that follow are answered as
 before, and the last answer says what was wrong. A sender that is silent for five seconds has left.
 
@@ -49,7 +49,7 @@ PART_BYTES = 256 * 1024
 LARGEST_DOCUMENT = 64 * 1024 * 1024
 MOST_CONSUMER_BYTES = 256 * 1024 * 1024
 REFUSALS = (Corrupt, ApiError, StoreError, OSError)
-"""Why there is no stream in the end: the archive, a rule, or the disk."""
+"""Why the restore failed: the archive, a rule, or the disk."""
 
 
 class Restore:
@@ -129,7 +129,7 @@ class Restore:
     # -- chunks
 
     async def _receive(self) -> bytes:
-        """Take all chunks. Returns where the final answer goes. Raises TimeoutError if there are no more."""
+        """Take all chunks. Returns where to send the final answer. Raises TimeoutError if no more arrive."""
         while True:
             message = await asyncio.wait_for(self._chunks.get(), STALL_SECONDS)
             self._waiting_bytes -= len(message.payload) + CHUNK_OVERHEAD
@@ -162,7 +162,7 @@ class Restore:
                 await self._store_messages()
 
     async def _read_documents(self) -> bool:
-        """The state and the consumers; whether these are all there."""
+        """Read the state and the consumers. Returns whether all of these are there."""
         while self._state is None or len(self._consumers) < self._state.consumer_count:
             entry = self._reader.document(LARGEST_DOCUMENT)
             if entry is None:

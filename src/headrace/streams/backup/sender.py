@@ -53,8 +53,9 @@ class ChunkSender:
     async def begin(self) -> None:
         """Give the receiver a moment to subscribe.
 
-        The nats tool does so after the answer, to a subject that its wildcard for all answers matches, too:
-        what came before would get lost there. So that does not count.
+        The nats tool subscribes after it gets the answer, on a subject that its wildcard for all answers also
+        matches: messages that come earlier would get lost there. So interest from that wildcard does not
+        count.
         """
         if not self._client.has_subscriber(self._subject):
             await self._wait(INTEREST_SECONDS)

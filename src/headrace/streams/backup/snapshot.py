@@ -1,6 +1,6 @@
 """A snapshot: one stream as an archive, while messages are published.
 
-Its state is that of one moment: the last sequence is fixed when the request is answered, and nothing above
+It has the state of one moment: the last sequence is fixed when the request is answered, and nothing above
 it is in the archive. Messages are read later, some in each turn of the event loop. Those that are removed
 before their turn comes are missing, as they would be in a snapshot that began later; no sequence changes.
 
@@ -43,7 +43,7 @@ class Unavailable(Exception):
 
 
 class Snapshot:
-    """Of the stream as it is now."""
+    """A snapshot of the stream as it is now."""
 
     def __init__(self, stream: Stream, asked: SnapshotRequest, client: dict[str, Any]) -> None:
         self._stream = stream
@@ -51,7 +51,8 @@ class Snapshot:
         self._client = client
         self._began = stream.jetstream.now()
         self.state = stream.state()
-        # Those that others read through, and that are created again when needed, are not part of the stream.
+        # Consumers that other streams read through are re-created when needed, and are not part of the
+        # stream.
         consumers = [one for one in stream.consumers.values() if not one.config.direct]
         self._consumers = [] if asked.no_consumers else consumers
 
@@ -64,7 +65,7 @@ class Snapshot:
         )
 
     async def run(self) -> None:
-        """Send it, and say how that ended."""
+        """Send it, and report how that ended."""
         self.announce()
         asked, stream = self._asked, self._stream
         sender = ChunkSender(

@@ -1,11 +1,11 @@
-"""Where a stream is put together: out of sight until it is whole.
+"""Where a restored stream is assembled: out of sight until it is complete.
 
     <account>/streams/.deleted-<name>-<random>/meta.json, msgs/, consumers/
 
-The name of the directory is that of a deleted stream, which a start of the server removes. So a restore
+The name of the directory is that of a deleted stream, which the server removes when it starts. So a restore
 leaves nothing behind, whenever the server is killed. When everything in it is written and synced, it is
-renamed: that is the moment from which on there is a stream. A stream in memory is put together in a
-`Stream` that nobody knows.
+renamed: from that moment on the stream exists. A stream in memory is assembled in a
+`Stream` that nothing else knows.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _move_directory(
     try:
         sync_directory(os.path.dirname(target))
     except OSError:
-        os.rename(target, staged)  # it must not appear after the next start
+        os.rename(target, staged)  # otherwise it would appear after the next start
         raise
 
 

@@ -48,12 +48,12 @@ class Acks:
         self._pull = pull
 
     def are_plain(self) -> bool:
-        """Whether an acknowledgement does no more than to remove a message from the ledger."""
+        """Whether all that an acknowledgement does is to remove a message from the ledger."""
         core = self._core
         return core.config.ack_policy == "explicit" and core.acknowledged is None and not self._sampled()
 
     def on_acks(self, acks: list[Ack], settled: int, lowest: int) -> None:
-        """Those of a tick. Some are settled: their messages have left the ledger, see AckInbox."""
+        """The acknowledgements of a tick. Settled ones have already left the ledger, see AckInbox."""
         core, ledger = self._core, self._core.ledger
         was_full, queued = max_ack_pending.is_reached(core, settled), len(ledger.queue)
         if settled:
@@ -96,7 +96,7 @@ class Acks:
         if seq >= core.cursor.next_seq and not core.config.flow_control:
             return False
         if core.config.ack_policy == "explicit":
-            # As `_done_with`, without its call: most acknowledgements go through here.
+            # Like `_done_with`, but inlined: most acknowledgements go through here.
             ledger.acknowledge(seq)
             ledger.last_ack = core.now()
             if core.acknowledged is not None:
@@ -107,7 +107,7 @@ class Acks:
         return True
 
     def _acknowledge_some(self, seq: int, consumer_seq: int) -> bool:
-        """Some of the messages up to this one. Returns whether those were all."""
+        """Acknowledge some of the messages up to this one. Returns whether those were all."""
         ledger = self._core.ledger
         floor_consumer, floor_stream = ledger.floor
         if consumer_seq <= floor_consumer or seq <= floor_stream:

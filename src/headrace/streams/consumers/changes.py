@@ -88,7 +88,7 @@ def begin_at(consumer: Consumer, seq: int) -> None:
 
 
 def _count_again(consumer: Consumer) -> None:
-    """Each delivery says how many messages are pending, so nothing is delivered until that is counted."""
+    """Each delivery says how many messages are pending, so nothing is delivered until they are counted."""
     consumer.core.log.begin_to_watch(consumer.core.cursor)
 
     def step() -> bool:

@@ -134,7 +134,7 @@ class Consumer:
     # -- life
 
     async def count(self) -> None:
-        """Before a start: count pending messages in slices, including those that come and go meanwhile."""
+        """Before a start: count pending messages in slices, even those that come and go in the meantime."""
         self._is_counted = True
         self.core.log.begin_to_watch(self.core.cursor)
         try:
@@ -213,9 +213,9 @@ class Consumer:
             self.core.alarm.set("idle", self.core.now() + EXPIRE_RETRY)
 
     def delete_with_files(self) -> asyncio.Future[None] | None:
-        """Another consumer may use the name at once; the files are off the disk when the future is done.
+        """Another consumer may use the name at once; the files are gone from disk when the future is done.
 
-        Raises OSError; then it is as it was. So the files go first: what is deleted must not come back.
+        Raises OSError; then it is unchanged. So the files go first: a deleted consumer must not come back.
         """
         retired = None if self.directory is None else consumer_store.retire(self.directory)
         self.delete()
@@ -363,7 +363,7 @@ class Consumer:
         if not cursor.filter.matches(subject):
             return False
         if seq in ledger.redelivered:
-            return True  # also after the last delivery attempt: somebody may want to look at it
+            return True  # even after the last delivery attempt: somebody may want to look at it
         if self.config.ack_policy == "explicit":
             return seq >= cursor.next_seq or seq in ledger.pending or seq in self.upcoming.start_list
         return seq > ledger.floor[1]

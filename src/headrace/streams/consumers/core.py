@@ -25,7 +25,7 @@ READ_RETRY = 200_000_000
 
 
 def steady_clock(time_of_day: Clock) -> Clock:
-    """A clock that nobody can set: it starts with the time of day, in nanoseconds, and then only counts.
+    """A clock that cannot be set: it starts with the time of day, in nanoseconds, and then only counts.
 
     Consumers measure their waits with it, so that nothing expires early or waits for a day because somebody
     corrected the time of the machine. What they report, or compare with a date, is the time of day.
@@ -39,7 +39,7 @@ def status(code: int, description: str) -> bytes:
 
 
 def status_with_rest(code: int, description: str, messages: int, size: int) -> bytes:
-    """With the rest of the request: what it had not received when it ended."""
+    """Includes the rest of the request: what it had not received when it ended."""
     return (
         f"NATS/1.0 {code} {description}\r\n"
         f"Nats-Pending-Messages: {messages}\r\nNats-Pending-Bytes: {size}\r\n\r\n"
@@ -81,7 +81,7 @@ class Core:
         self.alarm = alarm
         self.advisories = advisories
         self.now = now
-        """Steady, for waiting; `time_of_day` is for what is reported."""
+        """A steady clock, for waiting; `time_of_day` is for reporting."""
         self.time_of_day = time_of_day
         self.changed = changed
         """Called when the state on disk is out of date."""

@@ -66,7 +66,7 @@ async def create_consumer(stream: Stream, request: CreateConsumerRequest) -> Con
     try:
         start = await _find_start(stream, config)
         consumer = Consumer(stream, name, config, stream.jetstream.now(), start=start)
-    except StoreError as error:  # a name that no file can have
+    except StoreError as error:  # the name is not a valid file name
         raise _not_stored() from error
     await _save_new(consumer)
     stream.consumers[name] = consumer  # from here on the stream keeps messages for it
@@ -124,7 +124,7 @@ async def _save_new(consumer: Consumer) -> None:
 
 
 def _not_stored() -> ApiError:
-    """Without the reason, which would show the paths of this server."""
+    """An error without the reason, which would show paths of this server."""
     return api_error("consumer_create", err="error creating store for consumer")
 
 
@@ -145,7 +145,7 @@ async def _save(consumer: Consumer, config: ConsumerConfig) -> None:
 def check_restored(
     account: JetStreamAccount, stream: StreamConfig, name: str, config: ConsumerConfig, others: Consumers
 ) -> Work[None]:
-    """A consumer of a stream that is being restored: the same rules, after which it has its name.
+    """Check a consumer of a stream that is being restored, by the same rules, and set its name.
 
     `others` are those that were restored before. Raises ApiError.
     """
@@ -163,7 +163,7 @@ def check_restored(
 def _check_beside(
     config: ConsumerConfig, stream: StreamConfig, others: list[ConsumerConfig], limits: Limits
 ) -> Work[None]:
-    """Whether there may be this one in addition to the others."""
+    """Whether this one is allowed in addition to the others."""
     limit = stream.max_consumers
     if limit <= 0 or 0 < limits.max_consumers < limit:
         limit = limits.max_consumers

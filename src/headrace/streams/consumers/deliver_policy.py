@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
 
 def find_start(config: ConsumerConfig, log: Log, max_msgs_per_subject: int) -> Generator[None, None, Start]:
-    """By the deliver policy of a new consumer; a search in slices."""
+    """The start by the deliver policy of a new consumer; a search in slices."""
     start_list: list[int] = []
     policy = config.deliver_policy
     if policy == "by_start_sequence":
@@ -77,7 +77,7 @@ def _last_sequences(log: Log, filter_: Filter, up_to: int) -> Generator[None, No
     runs[-1].sort()
     runs = [run for run in runs if run]
     merged: list[int] = []
-    in_order: Iterator[int] = chain.from_iterable(runs)  # as subjects come, usually
+    in_order: Iterator[int] = chain.from_iterable(runs)  # usually, subjects appear in this order
     if filter_.literal or any(run[-1] > after[0] for run, after in pairwise(runs)):
         in_order = (seq for seq, _ in groupby(merge(*runs)))  # a pattern may be there twice
     while some := list(islice(in_order, STEP_RECORDS)):
@@ -91,7 +91,7 @@ def set_start(
 ) -> list[int]:
     """Set cursor and ledger; no state means a new consumer. Returns the sequences to deliver first.
 
-    If it is not known where a new one starts, that is searched at once.
+    If the start of a new one is not known yet, it is searched for in one go.
     """
     if state is None:
         first, start_list = start or at_once(find_start(core.config, core.log, max_msgs_per_subject))

@@ -1,7 +1,7 @@
 """Flow control: a window of bytes that the client of a push consumer must confirm before more is sent.
 
 When more than half of the window is on its way, a request is sent along; the client answers it when it has
-come that far. While more than the whole window is on its way nothing is sent. Each answer doubles the window,
+got that far. While more than the whole window is on its way, nothing is sent. Each answer doubles the window,
 up to a limit.
 """
 

@@ -10,7 +10,7 @@ from headrace.streams.consumers.core import Core
 
 
 def send_heartbeat(core: Core, subject: bytes, stalled: str = "") -> None:
-    """With how far the consumer is. `stalled` is the flow control request that has no answer yet."""
+    """The heartbeat says how far the consumer is. `stalled` is the unanswered flow control request."""
     stall = f"Nats-Consumer-Stalled: {stalled}\r\n" if stalled else ""
     text = (
         f"NATS/1.0 100 Idle Heartbeat\r\n"
@@ -21,6 +21,6 @@ def send_heartbeat(core: Core, subject: bytes, stalled: str = "") -> None:
 
 
 def schedule_heartbeat(core: Core) -> None:
-    """Something was delivered: the next one is due when nothing else was sent for so long."""
+    """Something was delivered: the next one is due after this long without another delivery."""
     if core.config.idle_heartbeat:
         core.alarm.set("heartbeat", core.now() + core.config.idle_heartbeat)

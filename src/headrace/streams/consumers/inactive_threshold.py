@@ -1,7 +1,7 @@
 """Consumers that nobody uses are deleted: ephemeral ones after some seconds, others if they have a
 threshold.
 
-A pull consumer is used while requests come or wait, messages are delivered or acknowledged, or may still
+A pull consumer is used while requests arrive or wait, or messages are delivered or acknowledged, or may still
 be; a push consumer while somebody subscribes to its deliver subject.
 """
 

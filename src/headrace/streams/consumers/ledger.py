@@ -123,20 +123,20 @@ class Ledger:
         return gone
 
     def _pending_below(self, stream_seq: int, most: int = EVERYTHING) -> list[int]:
-        """As long as they are in order, only these of very many pending messages are looked at."""
+        """If they are in order, only these are looked at, even among very many pending messages."""
         if self.is_renewed:
             return [seq for seq in self.pending if seq < stream_seq]
         return list(islice(takewhile(stream_seq.__gt__, self.pending), most))
 
     def give_up(self, stream_seq: int) -> None:
-        """Deliver it no more although nobody acknowledged it. `redelivered` keeps it, the floor stays."""
+        """Stop delivering it although nobody acknowledged it. `redelivered` keeps it, the floor stays."""
         _ = self.floor  # while the oldest one is still there
         self.pending.pop(stream_seq, None)
         self.queue.pop(stream_seq, None)
         self.delayed.pop(stream_seq, None)
 
     def renew(self, stream_seq: int, now: int) -> bool:
-        """The time to acknowledge starts again. False if it is not pending."""
+        """Restart the time to acknowledge. False if it is not pending."""
         entry = self.pending.pop(stream_seq, None)
         if entry is None:
             return False

@@ -132,7 +132,7 @@ class Upcoming:
         core.flush_soon()
         if core.has_acks:
             if core.config.ack_wait:
-                # A backoff may be shorter for a message that was delivered before.
+                # The backoff may be shorter for a message that was delivered before.
                 core.alarm.advance("acks", now + min(core.config.backoff, default=core.config.ack_wait))
         else:
             if core.acknowledged is not None:

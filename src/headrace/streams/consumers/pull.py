@@ -97,15 +97,15 @@ class PullDelivery:
     def on_due(self) -> None:
         """A request expires, or a heartbeat is due.
 
-        As in nats-server, requests that do not wait end now, even those that max_ack_pending holds up; but
-        not before what is there for them was delivered.
+        As in nats-server, requests that do not wait end now, even those that max_ack_pending holds up, but
+        not before what is available for them has been delivered.
         """
         is_gathering = self._core.alarm.when("serve") is not None
         is_served = not is_gathering and self._pump() is not None
         self.expire(end_of_stream=is_served)
 
     def _pump(self) -> bool | None:
-        """What _serve says; None also if the log cannot be read."""
+        """Returns the result of _serve; None also if the log cannot be read."""
         try:
             end_of_stream = self._serve()
         except (OSError, MemoryError):  # the log cannot be read at present, and has said so

@@ -19,7 +19,7 @@ class Redelivery:
     def check(self) -> bool:
         """Queue messages that are due and set the alarm for the rest. Returns whether any was queued.
 
-        Of very many that are due together some wait for the next turn of the event loop.
+        If very many are due together, some wait for the next turn of the event loop.
         """
         core, ledger = self._core, self._core.ledger
         if not core.config.ack_wait:

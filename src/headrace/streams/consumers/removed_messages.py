@@ -1,8 +1,8 @@
 """Messages that are removed, by a limit, expiry or a delete, before they are acknowledged.
 
-They never will be, and must not count against `max_ack_pending` until `ack_wait` is over, or the consumer
-would stall. Checking very many pending messages takes a while, and a full stream removes a message with each
-new one. So one pass covers all removals up to then, and a pause follows it.
+They will never be acknowledged, and must not count against `max_ack_pending` until `ack_wait` is over, or the
+consumer would stall. Checking very many pending messages takes a while, and a full stream removes a message
+with each new one. So one pass covers all removals up to then, followed by a pause.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def terminate_removed(consumer: Consumer) -> Iterator[None]:
 
 
 def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
-    """Pending messages that are no longer there, part by part: one part per step."""
+    """Pending messages that are no longer there: one part of them per step."""
     core, pending = consumer.core, consumer.core.ledger.pending
     seqs = list(pending)
     for start in range(0, len(seqs), STEP_RECORDS):

@@ -2,7 +2,7 @@
 
 Defaults come first, then checks, in nats-server's order. The order matters: a configuration with two mistakes
 is answered with the first error. Nothing here looks at the state of a stream; rules about other consumers
-(work queues) get their configurations.
+(work queues) are passed their configurations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ START_OPTIONS = {
     "by_start_sequence": ("by start sequence", True, False),
     "by_start_time": ("by start time", False, True),
 }
-# in nats-server's order; each is compared before the ones below
+# in nats-server's order; each is compared before those below it
 FIXED = (
     ("deliver_policy", "deliver policy can not be updated"),
     ("mem_storage", "storage type can not be updated"),

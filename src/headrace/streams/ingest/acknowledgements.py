@@ -25,7 +25,7 @@ def encode_error(stream: str, error: ApiError) -> bytes:
 
 
 def encode_stored(sink: StreamSink, seq: int, details: bytes = b"") -> bytes:
-    """`details` are further fields, as `,"val":"5"`."""
+    """`details` are further fields, such as `,"val":"5"`."""
     return b"%b%d%b%b}" % (sink.ack_prefix, seq, sink.ack_suffix, details)
 
 

@@ -39,7 +39,7 @@ _END_OF_BATCH = b"eob"  # commits the messages before it; is not one itself
 class BatchLimits:
     """How many batches may be in flight, their length, and how long they may be silent.
 
-    From the configuration; `per_stream` and `in_all` are defaults.
+    Taken from the configuration; `per_stream` and `in_all` are defaults.
     """
 
     def __init__(self, limits: JetStreamLimits, *, per_stream: int, in_all: int) -> None:
@@ -63,7 +63,7 @@ class _Batch:
 
 
 class Batches:
-    """Of one stream."""
+    """The atomic batches of one stream."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake

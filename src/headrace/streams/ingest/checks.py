@@ -26,7 +26,7 @@ MAXIMUM_FILE_RECORD = 32 * 1024 * 1024
 
 
 class Checks:
-    """Of one stream. `max_payload` is the server's limit for a message."""
+    """The checks of one stream. `max_payload` is the server's limit for a message."""
 
     def __init__(self, config: StreamConfig, log: Log, sink: StreamSink, max_payload: int) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class Checks:
         check_rollup(publication.rollup, config, is_sourced=publication.is_sourced)
 
     def check_stored_late(self, publication: Publication) -> None:
-        """The checks that are left for a message of a batch when it is stored.
+        """The remaining checks for a message of a batch when it is stored.
 
         The others were made for the whole batch.
         """

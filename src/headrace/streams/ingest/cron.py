@@ -85,10 +85,7 @@ def _start_of_month(moment: datetime) -> datetime:
 
 
 def _later(moment: datetime, wall: datetime) -> datetime:
-    """
-
-    he wall time in the zone of `moment`, or an hour later than that where the clock does not come so far.
-    """
+    """The wall time in the zone of `moment`, or an hour later if a clock change skips it."""
     later = wall.replace(tzinfo=moment.tzinfo).astimezone(UTC).astimezone(moment.tzinfo)
     return later if later.timestamp() > moment.timestamp() else _forward(moment, 3600)
 

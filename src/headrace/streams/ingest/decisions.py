@@ -1,4 +1,4 @@
-"""The slow way of a publish into a stream: everything that the engine's sink does not decide on its own.
+"""The slow path of a publish into a stream: everything that the engine's sink does not decide on its own.
 
     on_publish    a message of a client: checked, stored, answered; or handed to the batch that it belongs to
     accept_own    a message that this server made: a delete marker, or one that was scheduled
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Ingest:
-    """Of one stream.
+    """The slow path of one stream.
 
     `recover` after a restart, `configure` at the start and at each change, `stop` at the end.
     """
@@ -65,7 +65,7 @@ class Ingest:
     # -- life cycle ---------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read what is beside the log. Raises OSError."""
+        """Read what is stored next to the log. Raises OSError."""
         self._positions.load()
 
     def recover(self) -> None:
@@ -145,7 +145,7 @@ class Ingest:
             self._sources.stop()
             self._sources = None
 
-    # -- questions of the stream --------------------------------------------------------------------------
+    # -- questions from the stream ------------------------------------------------------------------------
 
     @property
     def needs_every_message(self) -> bool:
@@ -173,7 +173,7 @@ class Ingest:
             self._mirror.when_current(action)
 
     def origins(self) -> list[Follower]:
-        """What follows the streams that this one mirrors or sources."""
+        """The followers of the streams that this one mirrors or sources."""
         if self._mirror is not None:
             return [self._mirror.follower]
         return self._sources.followers if self._sources is not None else []
@@ -206,18 +206,18 @@ class Ingest:
         publication = Publication(subject, reply, headers.strip_status(block), payload)
         try:
             self._accept(publication, reply)
-        except OSError as error:  # what it depends on cannot be read
+        except OSError as error:  # something that it depends on cannot be read
             failure = store_error(error)
             self._stream.sink.answer(reply, encode_error(self._stream.name, failure))
 
     def on_traced(
         self, subject: bytes, reply: bytes, block: bytes, payload: bytes, trace: MessageTrace
     ) -> None:
-        """The same for a message of which a trace is made. The trace says nothing before it is on disk."""
+        """The same for a traced message. The trace says nothing before the message is on disk."""
         stream = self._stream
         part = trace.on_stream(stream.name)
         block = headers.strip_status(block)
-        if not part.is_only:  # whoever reads it from the stream makes no trace
+        if not part.is_only:  # reading it from the stream must not cause another trace
             block = with_destination(block, DISABLED)
         publication = Publication(subject, reply, block, payload, trace=part)
         last_id = stream.sink.last_msg_id
@@ -234,7 +234,7 @@ class Ingest:
             stream.later(lambda: stream.log.when_committed(part.finish))
 
     def _accept(self, publication: Publication, reply: bytes) -> ApiError | Duplicate | None:
-        """Why it is refused; None: it is not, or not yet, as part of a batch."""
+        """Why it is refused; None: it is not refused, or, as part of a batch, not yet."""
         batch_id = headers.text(publication.headers, headers.BATCH_ID)
         if is_fast(reply) or batch_id:
             if publication.trace is not None and publication.trace.is_only:

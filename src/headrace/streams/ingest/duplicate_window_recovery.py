@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0
 
 
 class DuplicateWindowRecovery:
-    """Recovers the ids of all stored messages within the window, and that of the last message."""
+    """Recovers the ids of all stored messages within the window, and the id of the last message."""
 
     def __init__(self, sink: StreamSink, log: Log, now: int) -> None:
         self._sink = sink

@@ -31,7 +31,7 @@ DEFAULT_FLOW = 10
 
 
 class Order(NamedTuple):
-    """What the reply subject of a message says."""
+    """The fields of a message's reply subject."""
 
     batch_id: bytes
     flow: int
@@ -64,7 +64,7 @@ class _Batch:
         self.is_gap_ok = order.is_gap_ok
         self.maximum_flow = order.flow
         self.flow = flow  # messages per acknowledgement
-        self.last_seq = 0  # of the batch, that came in
+        self.last_seq = 0  # of the batch's messages that came in
         self.acknowledged_seq = 0
         self.stream_seq = 0
         self.active_at = 0.0
@@ -97,7 +97,7 @@ def _read_flow(digits: bytes) -> int:
 
 
 class FastBatches:
-    """Of one stream."""
+    """The fast batches of one stream."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Intake:
-    """Of one stream. Nothing here answers or commits: an accepted message is not on disk yet."""
+    """The intake of one stream. Nothing here answers or commits: an accepted message is not on disk yet."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

@@ -22,9 +22,9 @@ class Publication:
     reply: bytes
     headers: bytes
     payload: bytes
-    is_sourced: bool = False  # from another stream, or made by this server
+    is_sourced: bool = False  # from another stream, or created by this server
     is_checked: bool = False  # as part of a batch, before any of its messages was stored
-    seq: int = 0  # what it is stored as. Not 0 before that: it must be, as mirrors keep the origin's
+    seq: int = 0  # its stored sequence. If not 0 before storing, it is required: mirrors keep the origin's
     time: int = 0  # likewise
     msg_id: bytes = b""
     increment: int | None = None
@@ -34,10 +34,10 @@ class Publication:
     replaced: list[int] = field(default_factory=list)  # the sequences of what a rollup removes
     republished_to: bytes = b""
     previous_seq: int = 0  # of the same subject; only looked up for messages that are republished
-    trace: PartInStream | None = None  # is told what becomes of it
+    trace: PartInStream | None = None  # records what happens to it
 
     def stored_size(self, storage: str) -> int:
-        """What nats-server counts for it in max_bytes."""
+        """Its size as nats-server counts it for max_bytes."""
         size = len(self.subject) + len(self.headers) + len(self.payload)
         if storage == "memory":
             return size + MEMORY_OVERHEAD

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Republisher:
-    """Of one stream. Call `note` for stored messages, and `publish` when they are on disk."""
+    """Republishes for one stream. Call `note` for stored messages, and `publish` when they are on disk."""
 
     def __init__(self, config: RePublish, stream: str, client: InternalClient) -> None:
         self._stream = stream
@@ -40,7 +40,7 @@ class Republisher:
         return target
 
     def note(self, publication: Publication) -> None:
-        """A message that was stored, and whose subject has a target."""
+        """Note a message that was stored and whose subject has a target."""
         seq, block = publication.seq, publication.headers
         fields = [
             b"Nats-Stream: " + self._stream.encode(),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Of one stream. `store` stores a message that is due, or raises ApiError."""
+    """The schedules of one stream. `store` stores a message that is due, or raises ApiError."""
 
     def __init__(self, log: Log, store: Callable[[Publication], object]) -> None:
         self._log = log

@@ -58,7 +58,7 @@ def read_due(block: bytes, since: int) -> Due | None:
 def parse_pattern(pattern: str, zone: tzinfo | None, since: int) -> Due:
     """Raises ValueError.
 
-    Missed times are not made up for: it fires once and continues from now.
+    Missed times are not made up for: the schedule fires once and continues from now.
     """
     if pattern.startswith(("@at ", "@every ")) and zone is not None:
         raise ValueError("a time zone goes with cron patterns only")
@@ -133,7 +133,7 @@ def _check_ttl(block: bytes) -> bool:
 
 
 def _check_subjects(publication: Publication, config: StreamConfig) -> None:
-    """The target and the source are other subjects of this stream."""
+    """Check that the target and the source are other subjects of this stream."""
     own = grammar.decode(publication.subject)
     target = grammar.decode(headers.text(publication.headers, headers.SCHEDULE_TARGET))
     source = grammar.decode(headers.text(publication.headers, headers.SCHEDULE_SOURCE))

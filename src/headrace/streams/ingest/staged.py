@@ -1,7 +1,7 @@
 """The checks of the messages of a batch, each as if those before it were stored.
 
-The rules are those of single messages (checks.py), but in another order, as in nats-server, and with more to
-refuse: an expectation about a subject that the batch itself has written can be neither true nor false.
+The rules are those of single messages (checks.py), but in a different order, as in nats-server, and with more
+to refuse: an expectation about a subject that the batch itself has written can be neither true nor false.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def read_ttl(block: bytes) -> int:
 
 
 def has_valid_ttl(block: bytes) -> bool:
-    """Whether there is one at all; an invalid one does not count, it is reported later."""
+    """Whether there is a TTL at all; an invalid one does not count: it is reported later."""
     try:
         return read_ttl(block) != 0
     except ApiError:

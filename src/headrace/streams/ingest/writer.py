@@ -33,7 +33,7 @@ _REFUSALS = {
 
 
 class Writer:
-    """Of one stream; it knows the stream's log, sink and consumers."""
+    """The writer of one stream; it knows the stream's log, sink and consumers."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -60,14 +60,14 @@ class Writer:
             self._republisher.publish(self._log.committed_seq)
 
     def store(self, publication: Publication) -> int:
-        """The message's sequence. Raises ApiError if the stream does not take it, OSError if a read fails."""
+        """The message's sequence. Raises ApiError if the stream refuses it, OSError if a read fails."""
         self._prepare(publication)
         self._append(publication)
         self._settle(publication)
         return publication.seq
 
     def store_all(self, publications: list[Publication]) -> int:
-        """All of a batch, or none; the sequence of the last. Raises as `store` does."""
+        """Store all of a batch, or none; returns the last sequence. Raises like `store`."""
         for publication in publications:
             self._prepare(publication)
         for number, publication in enumerate(publications):
@@ -95,7 +95,7 @@ class Writer:
         ]
 
     def _append(self, publication: Publication) -> None:
-        """Its `seq` and `time` are what it is stored with. Raises ApiError if the stream does not take it."""
+        """It is stored with its `seq` and `time`. Raises ApiError if the stream does not accept it."""
         try:
             if self._republisher is not None:
                 publication.republished_to = self._republisher.target(publication.subject)
@@ -146,7 +146,7 @@ class Writer:
             raise api_error("stream_store_failed", err=_REFUSALS[refusal.reason]) from None
 
     def _replaced_subjects(self, publication: Publication) -> list[bytes]:
-        """Whose messages go: the subject that is rolled up, and the schedule that the message ends."""
+        """The subjects whose messages go: the one rolled up, and the schedule that the message ends."""
         found: list[bytes] = []
         if not publication.headers or not is_permitted(self._stream.config):
             return found

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_DELAY_SECONDS = 0.1
 RETRY_SECONDS = 0.5
-SLICE_SECONDS = 0.002  # to read for; then others get a turn
+SLICE_SECONDS = 0.002  # of reading; then others get a turn
 SLICE_RECORDS = 2000  # that may be skipped at a time
 HEARTBEAT_NANOSECONDS = 1_000_000_000
 UNHEARD = -1
@@ -69,7 +69,7 @@ class Follower:
         ]
         self._filter = _filter(config)
         self._found: Stream | None = None
-        self._ahead = Watcher()  # the next message to read, and how many there are from it on
+        self._ahead = Watcher()  # the next message to read, and how many there are from there on
         self._current_seq = 0  # of the origin: everything up to it was read
         self._waiting: list[Callable[[], None]] = []  # until it is read to the end
         self.was_current = False
@@ -95,7 +95,7 @@ class Follower:
         self._end_waiting()
 
     def when_current(self, action: Callable[[], None]) -> None:
-        """Call it when everything that the origin has now is read, or when there is nothing to wait for."""
+        """Call the function when all that the origin has now is read, or if there is nothing to wait for."""
         if self._found is None or self._current_seq >= self._found.log.committed_seq:
             action()
         else:

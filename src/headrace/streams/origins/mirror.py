@@ -46,7 +46,7 @@ class Mirror:
         return self.follower.was_current
 
     def when_current(self, action: Callable[[], None]) -> None:
-        """Call it when the mirror has everything that the origin has now; at once if there is no origin."""
+        """Call it once the mirror has everything that the origin has now; at once if there is no origin."""
         self.follower.when_current(action)
 
     def after_commit(self) -> None:
@@ -54,7 +54,7 @@ class Mirror:
 
     def info(self) -> dict[str, Any]:
         info = self.follower.info()
-        if not self.follower.was_looked_for:  # nats-server does not know it before, either
+        if not self.follower.was_looked_for:  # nats-server does not know it earlier, either
             info.pop("filter_subject", None)
         return info
 

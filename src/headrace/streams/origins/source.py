@@ -142,7 +142,7 @@ class Sources:
             self._start(added)
 
     def _start(self, added: list[Source]) -> None:
-        """Start those when it is known how far they were read, unless they are followed no more by then."""
+        """Start those when it is known how far they were read, unless they are no longer followed by then."""
         slices = self._intake.stream.jetstream.slices
         search = self._positions.recover({source.index_name for source in added})
 

@@ -53,7 +53,7 @@ class Positions:
         self._saved_at = 0.0
 
     def load(self) -> None:
-        """Read the file. A missing or damaged one is none.
+        """Read the file. A missing or damaged one counts as none.
 
         Raises OSError if it cannot be read: without it, messages that were consumed would be copied again.
         """
@@ -80,7 +80,7 @@ class Positions:
         """
         wanted = wanted - self._positions.keys()
         saved = self._saved if wanted else None
-        self._searches += 1  # a file without these positions would be taken for all there is to know
+        self._searches += 1  # a file without these positions would be mistaken for a complete one
         try:
             if saved is None or saved.last_seq > self._log.last_seq:
                 yield from self._search_backwards(wanted)
@@ -105,7 +105,7 @@ class Positions:
         self._positions = positions | self._positions
 
     def after_commit(self) -> None:
-        """Save, if it is time and all that was read is on disk."""
+        """Save, if it is time and everything that was read is on disk."""
         is_on_disk = self._log.committed_seq >= self._log.last_seq
         if self._changed and is_on_disk and time.monotonic() - self._saved_at >= SAVE_INTERVAL_SECONDS:
             self.save()

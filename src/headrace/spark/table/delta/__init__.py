@@ -1,1 +1,1 @@
-"""Tables in the format Delta, whose log the library `deltalake` writes. `table` is where to begin."""
+"""Tables in the format Delta, whose log the library `deltalake` writes. Start with `table`."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction, RemoveAction
     from pyspark.sql.types import DataType, StructType
 
-# A longest text would make the log as large as the data.
+# Without a limit on texts, the log could become as large as the data.
 LONGEST_TEXT = 64
 
 KNOWN_TYPES = {
@@ -92,7 +92,7 @@ def _greatest(figures: ColumnFigures) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As Delta writes it in JSON; None for types of which it keeps no least and greatest."""
+    """As Delta writes it in JSON; None for types for which it keeps no least and greatest values."""
     if isinstance(value, bool | bytes):
         return None
     if isinstance(value, datetime):

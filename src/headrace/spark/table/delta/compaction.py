@@ -2,8 +2,8 @@
 
 Spark writes the new files, which takes a while, and one commit replaces the old ones. The library has a
 compaction of its own, but does not notice when two run at once: both succeed, and every row is there twice.
-Here the commit is made for exactly the version in which all old files were seen. If there is a newer version,
-it looks again: a batch that was added does no harm; if an old file is gone, somebody else was faster.
+Here the commit is for exactly the version in which all old files were seen. If there is a newer version, it
+is checked: an added batch does no harm; if an old file is gone, another compaction was faster.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def compact(spark: SparkSession, files: Files, table: DeltaTable) -> Compacted:
 
 
 def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Small files of a partition, in lots that make one file each."""
+    """Small files of a partition, in groups that make one file each."""
     partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = defaultdict(list)
     for file in files:
         if file.size < LARGE_BYTES:

@@ -1,7 +1,7 @@
 """A new schema for a Delta table: more columns, wider numbers.
 
-A column that is added is a new entry in the log; older files have null there. A number that is wider is more:
-no reader may find a file whose type is not that of the table, so the files are written again, and one commit
+A column that is added is a new entry in the log; older files have null there. Widening a number takes more:
+no reader may find a file whose type is not that of the table, so the files are rewritten, and one commit
 replaces them all together with the schema.
 """
 
@@ -43,7 +43,7 @@ def evolve(spark: SparkSession, files: Files, table: DeltaTable, schema: StructT
 
 
 def _allow_times_without_zone(table: DeltaTable, schema: StructType) -> None:
-    """A table that was made without such a column declares that it has them, before it gets the first."""
+    """A table created without such columns must declare them before it gets the first one."""
     from deltalake import TableFeatures
 
     if "timestamp_ntz" in schema.json() and "timestampNtz" not in (table.protocol().writer_features or ()):
@@ -52,7 +52,7 @@ def _allow_times_without_zone(table: DeltaTable, schema: StructType) -> None:
 
 
 def _rewrite(spark: SparkSession, files: Files, table: DeltaTable, schema: StructType) -> None:
-    """The commit is made for the version that was read: a file that came meanwhile would have old types."""
+    """The commit is made for the version that was read: a file added in the meantime would have old types."""
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import CommitProperties
 

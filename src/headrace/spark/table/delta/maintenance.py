@@ -15,7 +15,7 @@ HOUR_SECONDS = 3600.0
 
 
 def expire(table: DeltaTable, files: Files, older_than_seconds: float) -> Expired:
-    """Delete files that were removed from the table that long ago, and old entries of the log.
+    """Delete files that were removed from the table at least that long ago, and old log entries.
 
     Files that a query is writing are not touched: those were never in the table.
     """
@@ -27,7 +27,7 @@ def expire(table: DeltaTable, files: Files, older_than_seconds: float) -> Expire
 
 
 def remove_orphans(table: DeltaTable, files: Files, older_than_seconds: float) -> int:
-    """Delete files that were written that long ago and are in no version since.
+    """Delete files that were written at least that long ago and are in no version.
 
     The time must be longer than a batch takes: a file is an orphan until its commit.
     """
@@ -45,7 +45,7 @@ def _vacuum(table: DeltaTable, files: Files, older_than_seconds: float, *, full:
     )
     table.update_incremental()
     removed = [path for path in listed if path in present and not path.rpartition("/")[2].startswith(".")]
-    for path in removed:  # Hadoop keeps a checksum beside every file that it writes on a local disk
+    for path in removed:  # Hadoop keeps a checksum next to every file that it writes on a local disk
         directory, _, name = path.rpartition("/")
         files.delete(f"{directory}/.{name}.crc")
     return len(removed)

@@ -9,7 +9,7 @@ A commit is a new file in the log, which either exists or does not. It holds:
     `headrace` in the commit's info      query, batch, positions, rows, dead letters, for the history
 
 Two commits at the same moment: the second one finds the first when it writes. Appends, and an append and a
-compaction, do not exclude each other, and the library tries again. What does (the same `txn`) raises
+compaction, do not exclude each other, and the library tries again. A conflict (the same `txn`) raises
 `CommitFailedError`: then the table is loaded again and everything is checked again.
 """
 
@@ -121,7 +121,7 @@ class DeltaFormat:
         return self.load().transaction_version(query)
 
     def latest(self) -> Commit | None:
-        """From the newest entries of the log or, where those are gone, from the snapshot."""
+        """From the newest entries of the log or, if those are gone, from the snapshot."""
         table = self.load()
         version, commit = self._known
         if table.version() > version:
@@ -177,7 +177,7 @@ class DeltaFormat:
         self._commit_once(commit, write)
 
     def _check_live(self, table: DeltaTable, paths: set[str]) -> None:
-        """The library does not notice that a compaction has replaced a file that is to be removed."""
+        """The library does not notice that a compaction has replaced a file that should be removed."""
         if not paths <= {file.path for file in files_of(table)}:
             raise TableBusy(
                 f"files of the table in {self.directory} were compacted meanwhile",
@@ -197,7 +197,7 @@ class DeltaFormat:
 
         def write(table: DeltaTable, properties: CommitProperties) -> None:
             check_version(table.version(), only_after, self.directory)
-            properties.max_commit_retries = 0  # with another's rows, the merge may be another
+            properties.max_commit_retries = 0  # with another commit's rows, the merge may be different
             merge(table, rows, key, deleted, properties)
             if (
                 table.transaction_version(commit.query) != commit.batch
@@ -247,7 +247,7 @@ class DeltaFormat:
         return CommitProperties(custom_metadata={INFO: commit.to_json()}, app_transactions=transactions)
 
     def _checkpoint(self) -> None:
-        """Write a checkpoint of the log when it is time; after the commit, which needs none."""
+        """Write a checkpoint of the log when it is time; after the commit, which does not need it."""
         table = self.load()
         if table.version() % COMMITS_PER_CHECKPOINT == 0:
             table.create_checkpoint()
@@ -282,7 +282,7 @@ class DeltaFormat:
 
     @contextmanager
     def _readable_errors(self) -> Iterator[None]:
-        """The library's errors become one of ours."""
+        """Turn the library's errors into ours."""
         from deltalake.exceptions import DeltaError
 
         try:
@@ -343,7 +343,7 @@ def _history(table: DeltaTable, limit: int | None) -> list[VersionInfo]:
 
 
 def in_one_line(error: Exception) -> str:
-    """The library puts causes in lines of their own, with colored arrows."""
+    """The library puts causes on separate lines, with colored arrows."""
     lines = _COLOR_OR_ARROW.sub("", str(error)).splitlines()
     return ": ".join(line.strip() for line in lines if line.strip())
 

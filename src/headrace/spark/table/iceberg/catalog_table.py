@@ -1,4 +1,4 @@
-"""One Iceberg table in its catalog: its newest state, and changes of it that nobody else's change can spoil.
+"""One Iceberg table in its catalog: its newest state, and changes to it that concurrent changes cannot spoil.
 
 Nothing here needs Spark.
 """
@@ -70,7 +70,7 @@ class CatalogTable:
         self.load()
 
     def ask(self, question: Callable[[], Result]) -> Result:
-        """Something for which the catalog is needed."""
+        """Run something that needs the catalog."""
         return self._catalogs.ask(lambda _: question())
 
     def load(self) -> Table:
@@ -169,7 +169,7 @@ class CatalogTable:
         self.again(f"batch {commit.batch} could not be committed", unless_there)
 
     def again(self, failure: str, attempt: Callable[[Table], None]) -> None:
-        """Repeat what somebody else's commit has made void, with the table as it is then."""
+        """Repeat a change that another commit has invalidated, with the table as it is then."""
         from pyiceberg.exceptions import CommitFailedException
 
         for number in range(ATTEMPTS):
@@ -197,7 +197,7 @@ class CatalogTable:
         commit: Commit | None = None,
         operation: str = "",
     ) -> None:
-        """One commit. Raises CommitFailedException if the table is not any more as it was loaded."""
+        """One commit. Raises CommitFailedException if the table has changed since it was loaded."""
         new = described(table, [self.absolute(path) for path in added])
         self.ask(lambda: change(table, new, removed, commit=commit, operation=operation))
 

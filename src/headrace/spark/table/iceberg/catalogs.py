@@ -1,6 +1,6 @@
 """The catalog of an Iceberg table: it names the newest metadata of the table, and replaces it atomically.
 
-Without `--catalog` it is a SQLite file beside the table, `_headrace/catalog.sqlite`: nothing else is needed.
+Without `--catalog` it is a SQLite file next to the table, `_headrace/catalog.sqlite`: nothing else is needed.
 Otherwise it is one for which pyiceberg is configured (in `~/.pyiceberg.yaml`, or with variables such as
 `PYICEBERG_CATALOG__LAKE__URI`): REST, Glue, Hive, a database. Secrets stay there.
 """
@@ -64,11 +64,11 @@ class Catalogs:
         return self.name or self._database
 
     def exists(self) -> bool:
-        """Whether there may be tables in it: our own is made together with its first table."""
+        """Whether there may be tables in it: our own is created with its first table."""
         return not self.is_own or os.path.exists(self._database)
 
     def ask(self, question: Callable[[Catalog], Result]) -> Result:
-        """Ask the catalog something; it is opened first if need be. Raises TableError if it cannot answer."""
+        """Ask the catalog something; opens it first if necessary. Raises TableError if it cannot answer."""
         if self._catalog is None:
             self._catalog = self._answer(self._open)
             weakref.finalize(self, self._catalog.close)
@@ -130,7 +130,7 @@ class Catalogs:
 
 
 def within(seconds: float, work: Callable[[], Result]) -> Result:
-    """Do it in a thread that does not keep the process alive. Raises TimeoutError after `seconds`."""
+    """Run it in a thread that does not keep the process alive. Raises TimeoutError after `seconds`."""
     results: list[Result] = []
     errors: list[BaseException] = []
 
@@ -151,7 +151,7 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
 
 
 def identifier_of(table: str, catalog: str, location: str) -> tuple[str, ...]:
-    """The table's name in its catalog. In a catalog of its own it is called after its directory."""
+    """The table's name in its catalog. In its own catalog it is named after its directory."""
     if not table:
         if catalog:
             raise UsageError("--catalog needs --table", hint="as in --table sales.orders")
@@ -172,7 +172,7 @@ def home_of(location: str) -> str:
 
 
 def _system_error(error: BaseException) -> str:
-    """`Connection refused`, out of the three errors of a library that are around it."""
+    """Extracts `Connection refused` from the three library errors around it."""
     found = re.findall(r"\[Errno -?\d+\] ([^'\")]+)", str(error))
     return str(found[-1]) if found else ""
 

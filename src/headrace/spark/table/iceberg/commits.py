@@ -6,8 +6,8 @@
 
 The properties repeat what the snapshots say because snapshots expire; a batch must be found again forever.
 The change requires that the newest snapshot is still the one that was seen when the change was prepared. If
-it is not, `CommitFailedException` is raised, and the caller loads the table and looks again: what came
-between may be the very same batch. pyiceberg would retry without looking, and land it twice.
+it is not, `CommitFailedException` is raised, and the caller loads the table and checks again: the commit in
+between may be the very same batch. pyiceberg would retry without checking, and land it twice.
 """
 
 from __future__ import annotations
@@ -130,5 +130,5 @@ def version_info(snapshot: Snapshot) -> VersionInfo:
 
 
 def version_of(snapshot: Snapshot | None) -> int:
-    """Iceberg's sequence number, which counts; ids are random. Without a snapshot it is 0."""
+    """Iceberg's sequence number, which counts up; ids are random. Without a snapshot it is 0."""
     return (snapshot.sequence_number or 0) if snapshot else 0

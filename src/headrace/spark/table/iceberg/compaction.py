@@ -1,8 +1,8 @@
 """Small files of a partition become one.
 
 Spark reads them with the columns that the table has now and writes them as one file; one commit removes them
-and adds it. Batches that are appended meanwhile do no harm: the commit is repeated on top of them. If a file
-is gone by then (an upsert has replaced it), the new file is left to `remove_orphans`.
+and adds it. Batches that are appended in the meantime do no harm: the commit is repeated on top of them. If a
+file is gone by then (an upsert has replaced it), the new file is left to `remove_orphans`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGE_BYTES = 128 << 20
 
 
 class _Gone(Exception):
-    """Somebody has removed one of the files."""
+    """One of the files has been removed."""
 
 
 def compact(table: IcebergFormat, spark: SparkSession) -> Compacted:

@@ -24,7 +24,7 @@ METADATA = "metadata"
 
 
 def expire(table: IcebergFormat, files: Files, older_than: datetime) -> Expired:
-    """Forget versions from before this time. The newest one stays, and what a tag or a branch names."""
+    """Forget versions from before this time, except the newest one and those that a tag or a branch names."""
     before = table.load()
     limit = older_than.timestamp() * 1000
     named = {reference.snapshot_id for reference in before.refs().values()}
@@ -83,7 +83,7 @@ def _needed(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
 
 
 def _delete(files: Files, path: str) -> None:
-    """And the checksum that Hadoop writes beside a file on this machine."""
+    """Also delete the checksum that Hadoop writes next to a file on this machine."""
     directory, _, name = path.rpartition("/")
     files.delete(path)
     files.delete(f"{directory}/.{name}.crc")

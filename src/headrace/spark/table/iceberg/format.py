@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# The metadata, which every commit writes again, names all snapshots: too many make commits slow. But a reader
-# that has just begun needs the files of its snapshot.
+# The metadata, which every commit rewrites, names all snapshots: too many make commits slow. But a reader
+# that has just started needs the files of its snapshot.
 MOST_SNAPSHOTS = 1000
 FEWEST_SNAPSHOTS = 800
 YOUNGEST_SECONDS = 3600.0

@@ -2,7 +2,7 @@
 
 Readers of Iceberg do not look at the names of directories: the commit says which partition a file belongs to,
 and the column stays in the file. But Spark leaves a column out of the files if it names directories after it.
-So they are named after a copy, which also separates what Spark would put together, null and an empty text:
+So they are named after a copy, which also distinguishes what Spark would put together, null and empty text:
 
     data/batch-000000042-5f0c1d2e/by_date=2026-11-16/by_kind=_order/part-00000-….parquet
 """
@@ -25,7 +25,7 @@ LONGEST_TEXT = 30
 
 
 def check_partitions(schema: StructType, partition_by: Sequence[str]) -> None:
-    """Raises UsageError for a type of which a footer does not say for certain that a file has one value."""
+    """Raises UsageError for a type for which a footer does not prove that a file has one value."""
     from pyspark.sql import types
 
     allowed = types.StringType, types.BooleanType, types.IntegralType, types.DateType

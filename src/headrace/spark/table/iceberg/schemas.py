@@ -1,6 +1,6 @@
 """Spark's types as Iceberg's, and back.
 
-Every column is optional: what a later query leaves out is null then. Iceberg has no 8- and 16-bit integers;
+Every column is optional: what a later query leaves out is null. Iceberg has no 8- and 16-bit integers;
 they become 32-bit ones.
 """
 

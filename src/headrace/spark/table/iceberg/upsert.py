@@ -1,4 +1,4 @@
-"""`--key` in an Iceberg table: files with rows that a batch replaces are written again, without them.
+"""`--key` in an Iceberg table: files with rows that a batch replaces are rewritten without them.
 
 Spark finds those files by the keys of the batch, and writes new ones: the rows that stay, and the rows of the
 batch. One commit removes the old files and adds the new ones.
@@ -75,7 +75,7 @@ def _affected(
 
 
 def _marked(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """With names that no column of the table has."""
+    """Renamed so that the names clash with no column of the table."""
     return rows.toDF(*(CHANGE + name for name in names))
 
 

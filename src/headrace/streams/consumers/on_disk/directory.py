@@ -48,7 +48,7 @@ def consumer_directory(stream_directory: str, name: str) -> str:
 
 
 def save_meta(stream_directory: str, meta: ConsumerMeta) -> bool:
-    """Blocks until it is on disk. Raises OSError, also if the consumer was deleted in the meantime.
+    """Blocks until it is on disk. Raises OSError, for example if the consumer was deleted meanwhile.
 
     False: it is used from now on, but may be lost in a power failure.
     """
@@ -57,7 +57,7 @@ def save_meta(stream_directory: str, meta: ConsumerMeta) -> bool:
 
 
 def save_new(stream_directory: str, meta: ConsumerMeta, state: ConsumerState) -> None:
-    """The state first: an existing consumer always has its start, however soon the server is killed."""
+    """The state first: an existing consumer always has its start, however early the server is killed."""
     directory = consumer_directory(stream_directory, meta.name)
     files.make_directory(directory)
     consumer_state.write(os.path.join(directory, STATE), state, sync=True)
@@ -86,7 +86,7 @@ def remove(retired: str) -> None:
 def load_all(stream_directory: str) -> StoredConsumers:
     """All consumers of a stream. Nothing is deleted.
 
-    Raises OSError if one of them cannot be read: that it is damaged is another matter.
+    Raises OSError if one of them cannot be read, which is not the same as damaged.
     """
     found = StoredConsumers()
     parent = os.path.join(stream_directory, CONSUMERS)

@@ -65,8 +65,8 @@ def snapshot_of_many(ledger: Ledger, slices: Slices) -> Awaitable[ConsumerState]
 async def snapshot_in_slices(ledger: Ledger, slices: Slices) -> ConsumerState:
     """The same for very many pending messages, some in each turn.
 
-    What is delivered meanwhile is not in it, as if it happened later. What is acknowledged meanwhile may be
-    in it or not; either way it was delivered.
+    Deliveries in the meantime are not in it, as if they happened later. Acknowledgements in the meantime may
+    be in it or not; either way it was delivered.
     """
     while True:
         starts, seqs = ledger.starts, list(ledger.pending)
@@ -85,7 +85,7 @@ def _copy_pending(ledger: Ledger, seqs: list[int], state: ConsumerState) -> Iter
         left = [seq for seq in some if seq in pending]
         copied.update(zip(left, map(pending.__getitem__, left), strict=True))
         first, oldest = min(first, min(some)), min(oldest, min(left, default=oldest))
-    if oldest != first:  # which was acknowledged meanwhile: the floor is right before the oldest that is left
+    if oldest != first:  # which was acknowledged meanwhile: the floor is right before the oldest one left
         floor_consumer = copied[oldest][0] - 1 if oldest in copied else state.delivered_consumer
         state.floor_consumer, state.floor_stream = floor_consumer, oldest - 1
 

@@ -81,12 +81,12 @@ class StateWriter:
         return await asyncio.get_running_loop().run_in_executor(None, self._write, state, started)
 
     def _write(self, state: ConsumerState, started: float) -> float | OSError:
-        """Returns how long to pause after it, or why it failed."""
+        """Returns how long to pause afterwards, or why it failed."""
         name, work_before = os.path.basename(self._path), time.thread_time()
         try:
             with self._lock:
                 directory = self._open_directory()
-                if directory is not None:  # otherwise a newer state is, or is about to be, on disk
+                if directory is not None:  # otherwise a newer state is on disk, or about to be
                     try:
                         consumer_state.write(name, state, sync=self._sync, directory=directory)
                     finally:
@@ -130,7 +130,7 @@ class StateWriter:
             await asyncio.wait([self._under_way])
 
     def close(self, *, keep: bool) -> None:
-        """Write the last state if it is to be kept. Blocks; a failure is logged, not raised."""
+        """Write the last state if it should be kept. Blocks; a failure is logged, not raised."""
         if self._is_closed:
             return
         with self._closing:
