@@ -69,7 +69,7 @@ PULL: list[Session] = [
         STREAM,
         consumer("S", "c"),
         pull("S", "c", 0, {"batch": 3, "expires": PATIENT}, b"r.pull"),
-        # The answer says that the request before it was looked at: nobody listened to its inbox, so it does not wait.
+        # Answered once the request before it was looked at, which does not wait: its inbox has no subscriber.
         pull("S", "c", 1, NO_WAIT),
         until("CONSUMER.INFO.S.c", None, b'"num_waiting":0'),
         b"SUB r.pull 2\r\n",
