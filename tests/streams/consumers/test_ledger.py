@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.engine.streams.pending import Pending
 from headrace.streams.consumers.ledger import Ledger
 
 
@@ -19,7 +20,7 @@ def deliver(ledger: Ledger, seqs: list[int], time: int = 0) -> None:
 
 
 def test_floor_stays_until_the_oldest_is_acknowledged() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1, 2, 3, 4])
     ledger.acknowledge(2)
     ledger.acknowledge(3)
@@ -31,7 +32,7 @@ def test_floor_stays_until_the_oldest_is_acknowledged() -> None:
 
 
 def test_floor_skips_the_gaps_of_a_filter() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [10, 20, 30])
     assert ledger.floor == (0, 0)
     ledger.acknowledge(10)
@@ -42,7 +43,7 @@ def test_floor_skips_the_gaps_of_a_filter() -> None:
 
 
 def test_acknowledging_all_takes_everything_before() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1, 2, 3, 4])
     assert ledger.acknowledge_up_to(3, 3) == [1, 2, 3]
     assert ledger.floor == (3, 3)
@@ -51,7 +52,7 @@ def test_acknowledging_all_takes_everything_before() -> None:
 
 def test_acknowledging_all_can_be_done_in_parts() -> None:
     """After each part the floor is where it would be if that had been all."""
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [10, 20, 30, 40, 50])
     assert ledger.acknowledge_up_to(40, 4, 2) == [10, 20]
     assert ledger.floor == (2, 20)
@@ -62,7 +63,7 @@ def test_acknowledging_all_can_be_done_in_parts() -> None:
 
 
 def test_what_is_not_in_order_is_acknowledged_at_once() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [10, 20, 30, 40])
     ledger.renew(10, 9)
     assert sorted(ledger.acknowledge_up_to(30, 3, 2)) == [10, 20, 30]
@@ -70,7 +71,7 @@ def test_what_is_not_in_order_is_acknowledged_at_once() -> None:
 
 
 def test_a_renewed_message_goes_to_the_end_of_the_time_order() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1, 2], time=5)
     assert ledger.renew(1, 9)
     assert [seq for seq, _, _ in ledger.in_time_order()] == [2, 1]
@@ -78,7 +79,7 @@ def test_a_renewed_message_goes_to_the_end_of_the_time_order() -> None:
 
 
 def test_a_delayed_message_is_out_of_the_time_order() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1, 2], time=5)
     ledger.delay(1, 100)
     assert [seq for seq, _, _ in ledger.in_time_order()] == [2]
@@ -87,7 +88,7 @@ def test_a_delayed_message_is_out_of_the_time_order() -> None:
 
 
 def test_giving_up_keeps_the_count_of_deliveries() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1])
     ledger.redelivered[1] = 3
     ledger.give_up(1)
@@ -96,7 +97,7 @@ def test_giving_up_keeps_the_count_of_deliveries() -> None:
 
 
 def test_giving_up_after_the_floor_has_moved() -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, [1, 2])
     ledger.acknowledge(1)
     ledger.give_up(2)
@@ -105,9 +106,9 @@ def test_giving_up_after_the_floor_has_moved() -> None:
 
 @given(st.permutations(list(range(1, 9))), st.integers(1, 8))
 def test_floor_is_below_everything_pending_in_any_order(order: list[int], count: int) -> None:
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, list(range(1, 9)))
-    asked_often, acknowledged = Ledger({}), set()
+    asked_often, acknowledged = Ledger(Pending()), set()
     deliver(asked_often, list(range(1, 9)))
     for seq in order[:count]:
         ledger.acknowledge(seq)
@@ -122,7 +123,7 @@ def test_floor_is_below_everything_pending_in_any_order(order: list[int], count:
 def test_what_is_pending_below_a_sequence_is_found_whatever_happened_before(seed: int) -> None:
     """Also renewed ones, which come after later messages. Compared with a plain set."""
     chance = random.Random(seed)
-    ledger, pending, delivered = Ledger({}), set[int](), 0
+    ledger, pending, delivered = Ledger(Pending()), set[int](), 0
     for now in range(300):
         action = chance.choice(["deliver", "deliver", "renew", "acknowledge", "up to", "drop"])
         some = chance.randint(1, delivered + 1)

@@ -90,7 +90,7 @@ async def test_messages_that_are_due_together_are_redelivered_in_order_a_part_in
             await client.publish("$JS.API.CONSUMER.MSG.NEXT.P.c", request, reply="again")
             await client.flush()
             core = embedded.server.jetstream.accounts["$G"].streams["P"].consumers["c"].core
-            for seq, (consumer_seq, time) in core.ledger.pending.items():
+            for seq, (consumer_seq, time) in list(core.ledger.pending.items()):
                 core.ledger.pending[seq] = consumer_seq, time - core.config.ack_wait
             core.alarm.set("acks", core.now())
             again = [(await inbox.next_msg(timeout=30)).metadata for _ in range(MANY)]

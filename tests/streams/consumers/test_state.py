@@ -9,23 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.engine.streams.pending import Pending
 from headrace.streams import slices
 from headrace.streams.consumers.ledger import Ledger
 from headrace.streams.consumers.on_disk import state as consumer_state
 from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.slices import Slices
 
-NUMBERS = st.integers(0, 2**63)
+NUMBERS = st.integers(0, 2**64 - 2)
+TIMES = st.integers(-(2**63), 2**63 - 1)
 STATES = st.builds(
     ConsumerState,
     NUMBERS,
     NUMBERS,
     NUMBERS,
     NUMBERS,
-    st.dictionaries(NUMBERS, st.tuples(NUMBERS, NUMBERS)),
+    st.builds(Pending, st.dictionaries(NUMBERS, st.tuples(NUMBERS, TIMES))),
     st.dictionaries(NUMBERS, NUMBERS),
 )
-SAMPLE = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)}, {5: 2})
+SAMPLE = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}), {5: 2})
 
 
 @given(STATES)
@@ -54,26 +56,26 @@ def test_the_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_a_ledger_is_restored_in_the_order_of_its_deadlines() -> None:
-    ledger = Ledger({})
-    state = ConsumerState(3, 3, 0, 0, {1: (1, 300), 2: (2, 100), 3: (3, 200)}, {1: 1})
+    ledger = Ledger(Pending())
+    state = ConsumerState(3, 3, 0, 0, Pending({1: (1, 300), 2: (2, 100), 3: (3, 200)}), {1: 1})
     consumer_state.restore(ledger, state)
     assert [seq for seq, _, _ in ledger.in_time_order()] == [2, 3, 1]
     assert consumer_state.snapshot(ledger) == state
 
 
 def test_a_state_within_the_stream_is_left_alone() -> None:
-    state = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)})
+    state = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}))
     assert not consumer_state.reconcile(state, 9)
 
 
 def test_what_is_pending_beyond_the_end_of_the_stream_is_taken_back() -> None:
-    state = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)}, {5: 2, 9: 1})
+    state = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}), {5: 2, 9: 1})
     assert consumer_state.reconcile(state, 6)
-    assert state == ConsumerState(4, 5, 3, 4, {5: (4, 100)}, {5: 2})
+    assert state == ConsumerState(4, 5, 3, 4, Pending({5: (4, 100)}), {5: 2})
 
 
 def test_a_floor_beyond_the_end_of_the_stream_comes_down() -> None:
-    state = ConsumerState(9, 12, 8, 11, {12: (9, 100)})
+    state = ConsumerState(9, 12, 8, 11, Pending({12: (9, 100)}))
     assert consumer_state.reconcile(state, 10)
     assert state == ConsumerState(9, 10, 9, 10)
 
@@ -86,7 +88,7 @@ def test_a_snapshot_in_slices_is_right_whatever_happens_meanwhile(
     delivered: int, acknowledged: set[int], operations: list[tuple[str, int]]
 ) -> None:
     """Nothing that was delivered and is not acknowledged is missing; nothing delivered later is in it."""
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, delivered)
     for seq in sorted(acknowledged):
         ledger.acknowledge(seq)
@@ -109,7 +111,7 @@ def test_a_snapshot_in_slices_is_right_whatever_happens_meanwhile(
         patch.setattr(slices, "SLICE_SECONDS", -1.0)
         state = asyncio.run(take())
     assert (state.delivered_consumer, state.delivered_stream) == (delivered, delivered)
-    assert ledger.pending.keys() & before.pending.keys() <= state.pending.keys() <= before.pending.keys()
+    assert set(ledger.pending) & set(before.pending) <= set(state.pending) <= set(before.pending)
     assert all(entry[0] == before.pending[seq][0] for seq, entry in state.pending.items())
     oldest = min(state.pending, default=delivered + 1)
     assert state.floor_stream == state.floor_consumer == oldest - 1
@@ -118,7 +120,7 @@ def test_a_snapshot_in_slices_is_right_whatever_happens_meanwhile(
 async def test_a_snapshot_begins_again_with_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_state, "STEP_PENDING", 2)
     monkeypatch.setattr(slices, "SLICE_SECONDS", -1.0)
-    ledger = Ledger({})
+    ledger = Ledger(Pending())
     deliver(ledger, 10)
     taking = asyncio.ensure_future(consumer_state.snapshot_in_slices(ledger, Slices()))
     await asyncio.sleep(0)

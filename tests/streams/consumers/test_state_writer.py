@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.engine.streams.pending import Pending
 from headrace.streams.consumers.on_disk import state as consumer_state
 from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.consumers.on_disk.state_writer import StateWriter
 
-STATE = ConsumerState(7, 9, 3, 4, {5: (4, 100), 9: (7, 200)}, {5: 2})
+STATE = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}), {5: 2})
 
 
 @pytest.mark.parametrize("sync", [False, True])

@@ -4,8 +4,6 @@ from typing import Any, final
 from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 
-Ack = tuple[int, int, int, bytes, bytes]
-
 @final
 class InboxMessage:
     subject: bytes
@@ -46,15 +44,3 @@ class Inbox(Sink):
     ) -> None: ...
     tracer: Callable[[Any, bytes], bool] | None
     def take(self) -> list[InboxMessage]: ...
-
-@final
-class AckInbox(Sink):
-    def __init__(
-        self,
-        hub: Hub,
-        interest: Interest,
-        receive: Callable[[list[Ack], int, int], None],
-        begin: Callable[[], bool],
-        pending: dict[int, tuple[int, int]],
-        others: tuple[dict[int, Any], ...],
-    ) -> None: ...

@@ -6,9 +6,6 @@ all of it at the end of the tick, where the hub calls `settle`. That is also wha
 once per tick and sink, not once per message.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp
-
 from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport CONNECTED, SINK, Link
@@ -19,7 +16,6 @@ from headrace.engine.core.trie cimport Subscription
 from headrace.engine.basics.wide_map cimport WideMap
 
 cdef Py_ssize_t MESSAGES_AT_A_TIME = 256
-cdef int ACK_TOKENS = 5              # deliveries, stream sequence, consumer sequence, time, pending
 
 
 cdef class Sink(Link):
@@ -127,84 +123,3 @@ cdef class Inbox(Sink):
         cdef list messages = self.messages
         self.messages = []
         return messages
-
-
-cdef class AckInbox(Sink):
-    """Acknowledgements of a consumer's messages: the numbers in their subject are parsed here.
-
-    Most of them only say that a pending message is done. They are settled here, if `begin()`, which is called
-    for the first one in a tick, allows it: the message is removed from `pending` (stream sequence -> (consumer sequence,
-    time)) and from the `others`. From the first that says something else on, all of this tick are kept, so that they
-    stay in order.
-
-    At the end of the tick, `receive(acks, settled, lowest)` gets what was kept, as a list of
-    (stream sequence, consumer sequence, deliveries, body, reply), how many were settled, and the lowest consumer sequence
-    of these. A subject of another form is ignored.
-    """
-
-    def __init__(self, Hub hub, Interest interest, receive, begin, dict pending not None, tuple others not None):
-        self.owner = receive
-        self.begin = begin
-        self.pending = pending
-        self.others = others
-        self.acks = []
-
-    cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
-        cdef uint64_t numbers[5]
-        cdef const char *end = message.subject + message.subject_length
-        cdef const char *at = end
-        cdef int place = ACK_TOKENS
-        cdef uint64_t value, scale
-        while place:
-            place -= 1
-            value = 0
-            scale = 1
-            while at > message.subject and c'0' <= (at - 1)[0] <= c'9':
-                at -= 1
-                value += scale * <uint64_t> (at[0] - c'0')
-                scale *= 10
-            if scale == 1 or at == message.subject or (at - 1)[0] != c'.':
-                return 0
-            numbers[place] = value
-            at -= 1
-        if not self.noted:
-            self.settles = self.begin()
-        if self.settles and message.reply_length == 0 and is_done(message) and self._settle_one(numbers[1]):
-            return self.note()
-        self.settles = False
-        self.acks.append((numbers[1], numbers[2], numbers[0],
-                          message.payload[message.header_length:message.size] if message.size else b'',
-                          message.reply[:message.reply_length] if message.reply_length else b''))
-        return self.note()
-
-    cdef bint _settle_one(self, uint64_t seq) except -1:
-        """Returns False if the message is not pending."""
-        cdef uint64_t consumer_seq
-        cdef dict other
-        key = seq
-        entry = self.pending.pop(key, None)
-        if entry is None:
-            return False
-        for other in self.others:
-            if other:
-                other.pop(key, None)
-        consumer_seq = (<tuple> entry)[0]
-        if self.settled == 0 or consumer_seq < self.lowest:
-            self.lowest = consumer_seq
-        self.settled += 1
-        return True
-
-    def settle(self):
-        cdef list acks = self.acks
-        cdef uint64_t settled = self.settled
-        self.noted = False
-        self.acks = []
-        self.settled = 0
-        self.owner(acks, settled, self.lowest)
-
-
-cdef bint is_done(Message *message) noexcept:
-    """Whether it is a plain acknowledgement: no body, `+ACK` or `+OK`."""
-    cdef const char *body = message.payload + message.header_length
-    cdef Py_ssize_t length = message.size - message.header_length
-    return length == 0 or length == 4 and memcmp(body, b'+ACK', 4) == 0 or length == 3 and memcmp(body, b'+OK', 3) == 0

@@ -7,6 +7,7 @@ from headrace.engine.core.hub cimport Hub
 from headrace.engine.core.interest cimport Interest
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
+from headrace.engine.streams.pending cimport Pending
 from headrace.engine.store.store cimport Watcher
 from headrace.engine.segments.windows cimport Record, Window
 
@@ -20,7 +21,7 @@ cdef class Cursor(Watcher):
     cdef public bint headers_only
     cdef public bint track
     cdef public uint64_t delivered_seq     # the last consumer sequence given out
-    cdef readonly dict pending             # stream sequence -> (consumer sequence, time of delivery)
+    cdef readonly Pending pending          # an acknowledgement
     cdef readonly bint blocked             # the receiver's outbox is full; wake() is called when it is empty
     cdef readonly bint exceeded            # the next message did not fit into max_bytes
     cdef readonly bint unwanted            # nobody listens
@@ -34,5 +35,5 @@ cdef class Cursor(Watcher):
     cdef int _fill(self, Record *record, bytes changed, Message *message) except -1
     cdef bytes _changed(self, Record *record, bytes extra_headers)
     cdef int _look_at_outbox(self) except -1
-    cdef int _move_past(self, uint64_t seq, object time) except -1
+    cdef int _move_past(self, uint64_t seq, int64_t time) except -1
     cdef int _go_on_later(self) except -1

@@ -5,6 +5,7 @@ from headrace.engine.core.hub import Hub
 from headrace.engine.core.interest import Interest
 from headrace.engine.store.log import Log
 from headrace.engine.store.store import Watcher
+from headrace.engine.streams.pending import Pending
 
 class Cursor(Watcher):
     log: Log
@@ -16,8 +17,7 @@ class Cursor(Watcher):
     """The last consumer sequence given out."""
     last_delivered: int
     """The stream sequence of the last message that `deliver` gave out."""
-    pending: dict[int, tuple[int, int]]
-    """Stream sequence -> (consumer sequence, `now` of the delivery)."""
+    pending: Pending
     blocked: bool
     """The batch ended early: the outbox is full, or many messages were skipped. `wake()` continues it."""
     exceeded: bool

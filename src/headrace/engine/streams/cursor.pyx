@@ -21,6 +21,7 @@ from headrace.engine.core.interest cimport Interest
 from headrace.engine.core.link cimport Link, backlog_length
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
+from headrace.engine.streams.pending cimport Pending
 from headrace.engine.store.store cimport NOTHING, TIRED, Watcher
 from headrace.engine.segments.windows cimport Record, Window
 
@@ -45,7 +46,7 @@ cdef class Cursor(Watcher):
         self.wake = wake
         self.ack_prefix = ack_prefix
         self.headers_only = headers_only
-        self.pending = {}
+        self.pending = Pending()
         self.window = Window()
         self.prefix_length = len(ack_prefix)
         memcpy(self.reply, <const char *> ack_prefix, self.prefix_length)
@@ -64,7 +65,6 @@ cdef class Cursor(Watcher):
         cdef bint slow = self.headers_only or bool(extra_headers)
         cdef uint64_t place, allowed = min(MOST_PASSED_OVER, self.hub.tick.looks), looks = allowed
         cdef int outcome
-        cdef object time = now               # one object for the whole batch
         self.blocked = self.exceeded = self.unwanted = False
         if self.is_counting():
             self.blocked = True              # whoever counts wakes us
@@ -97,7 +97,7 @@ cdef class Cursor(Watcher):
                     break
                 delivered += 1
                 total += size
-                self._move_past(record.seq, time)
+                self._move_past(record.seq, now)
                 if self.deliveries.fullest_bytes > FULL_OUTBOX:
                     self._look_at_outbox()
                     break
@@ -132,7 +132,7 @@ cdef class Cursor(Watcher):
             return size
         self.delivered_seq += 1
         if self.track:
-            self.pending[record.seq] = (self.delivered_seq, now)
+            self.pending.add(record.seq, self.delivered_seq, now)
         if self.deliveries.fullest_bytes > FULL_OUTBOX:
             self._look_at_outbox()
         return size
@@ -141,14 +141,14 @@ cdef class Cursor(Watcher):
         """Free the read-ahead buffer: nothing will be delivered for a while."""
         self.window.release()
 
-    cdef int _move_past(self, uint64_t seq, object time) except -1:
+    cdef int _move_past(self, uint64_t seq, int64_t time) except -1:
         """The next message was delivered."""
         self.delivered_seq += 1
         self.num_pending -= 1
         self.next_seq = seq + 1
         self.last_delivered = seq
         if self.track:
-            self.pending[seq] = (self.delivered_seq, time)
+            self.pending.add(seq, self.delivered_seq, time)
         return 0
 
     cdef int _look_at_outbox(self) except -1:

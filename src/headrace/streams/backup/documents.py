@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from headrace.engine.streams.pending import Pending
 from headrace.engine.streams.s2 import Corrupt
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.stream_info import StreamState
@@ -131,12 +132,18 @@ def decode_consumer(name: str, body: bytes) -> tuple[ConsumerConfig, ConsumerSta
     if highest > LARGEST_SEQ or floor.stream_seq > delivered.stream_seq:
         raise Corrupt(f"consumer {name!r} has an impossible state")
     known = range(floor.stream_seq + 1, delivered.stream_seq + 1)
-    pending = (archived.state.pending or {}) if config.ack_policy != "none" else {}
+    entries = (archived.state.pending or {}) if config.ack_policy != "none" else {}
+    try:
+        pending = Pending(
+            {seq: (entry.Sequence, entry.Timestamp) for seq, entry in entries.items() if seq in known}
+        )
+    except OverflowError:
+        raise Corrupt(f"consumer {name!r} has impossible pending messages") from None
     return config, ConsumerState(
         delivered.consumer_seq,
         delivered.stream_seq,
         floor.consumer_seq,
         floor.stream_seq,
-        {seq: (entry.Sequence, entry.Timestamp) for seq, entry in pending.items() if seq in known},
+        pending,
         {seq: times for seq, times in (archived.state.redelivered or {}).items() if seq in known},
     )

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.config.options import SYNC_ALWAYS
-from headrace.engine.core.sinks import AckInbox, InboxMessage
+from headrace.engine.core.sinks import InboxMessage
+from headrace.engine.streams.ack_inbox import AckInbox
 from headrace.engine.streams.cursor import Cursor
 from headrace.streams import headers as header_block
 from headrace.streams.api.advisories import Advisories

@@ -5,13 +5,12 @@
         ^floor    ^delivered
 
 The floor is the end of the unbroken run of acknowledged messages. It is computed on demand: an
-acknowledgement of the oldest pending message only marks it as moved, so that an acknowledgement costs one
-pop from a dict, in whatever order they arrive. Most of these are done by the engine (AckInbox), which
-reports them at the end of the tick.
+acknowledgement only removes its entry, in whatever order they arrive, and that of the oldest pending message
+marks the floor as moved. The engine settles most of them (AckInbox) and reports them at the end of the tick.
 
-`pending` is the dict that the engine's cursor fills: stream sequence to (consumer sequence, time of
-delivery in nanoseconds). It stays in the order of these times, because an entry with a new time is moved to
-the end. Delays asked for with a negative acknowledgement are in `delayed`, independent of that order.
+`pending` is filled by the engine's cursor: stream sequence to (consumer sequence, time of delivery in
+nanoseconds). It stays in the order of these times, because an entry with a new time is moved to the end.
+Delays asked for with a negative acknowledgement are in `delayed`, independent of that order.
 
 Nothing here sends or waits; consumers report what happened, and the time.
 """
@@ -20,9 +19,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from itertools import islice, takewhile
 
-Pending = dict[int, tuple[int, int]]
+from headrace.engine.streams.pending import Pending
+
 EVERYTHING = sys.maxsize
 
 
@@ -42,8 +41,6 @@ class Ledger:
         self._floor_consumer = 0
         self._floor_stream = 0
         self._floor_moved = False
-        self.is_renewed = False
-        """Whether `pending` may no longer be in the order of sequences."""
         self.last_delivery = 0
         self.last_ack = 0
 
@@ -54,7 +51,6 @@ class Ledger:
         self.redelivered.clear()
         self.queue.clear()
         self.delayed.clear()
-        self.is_renewed = False
         self.delivered_consumer = 0
         self.delivered_stream = stream_seq
         self.set_floor(0, stream_seq)
@@ -66,7 +62,7 @@ class Ledger:
         if self._floor_moved and not self.pending:
             self.close_gap()  # the engine has removed the last of them; it is about to report that
         elif self._floor_moved:
-            oldest = min(self.pending) if self.is_renewed else next(iter(self.pending))
+            oldest = self.pending.lowest()
             self.set_floor(self.pending[oldest][0] - 1, oldest - 1)
         return self._floor_consumer, self._floor_stream
 
@@ -76,7 +72,6 @@ class Ledger:
 
     def close_gap(self) -> None:
         """Nothing is pending: everything that was delivered is acknowledged."""
-        self.is_renewed = False
         self.set_floor(self.delivered_consumer, self.delivered_stream)
 
     def move_floor(self, consumer_seq: int) -> None:
@@ -88,7 +83,7 @@ class Ledger:
 
     def acknowledge(self, stream_seq: int) -> int:
         """Forget one message. Returns its consumer sequence, 0 if it was not pending."""
-        entry = self.pending.pop(stream_seq, None)
+        entry = self.pending.pop(stream_seq)
         if self.redelivered:
             self.redelivered.pop(stream_seq, None)
         if self.queue:
@@ -106,15 +101,14 @@ class Ledger:
         At most the `most` oldest ones, as if the last of these had been acknowledged. If `pending` is not in
         order, all at once.
         """
-        gone = self._pending_below(stream_seq + 1, most)
-        if len(gone) == most and not self.is_renewed:
+        gone = self.pending.below(stream_seq + 1, most)
+        if len(gone) == most and self.pending.is_in_order:
             stream_seq, consumer_seq = gone[-1], self.pending[gone[-1]][0]
         if len(gone) == len(self.pending):
             self.pending.clear()
-            self.is_renewed = False
         else:
             for seq in gone:
-                del self.pending[seq]
+                self.pending.pop(seq)
         for others in (self.redelivered, self.queue, self.delayed):
             if others:
                 for seq in gone:
@@ -122,27 +116,20 @@ class Ledger:
         self.set_floor(consumer_seq, stream_seq)
         return gone
 
-    def _pending_below(self, stream_seq: int, most: int = EVERYTHING) -> list[int]:
-        """If they are in order, only these are looked at, even among very many pending messages."""
-        if self.is_renewed:
-            return [seq for seq in self.pending if seq < stream_seq]
-        return list(islice(takewhile(stream_seq.__gt__, self.pending), most))
-
     def give_up(self, stream_seq: int) -> None:
         """Stop delivering it although nobody acknowledged it. `redelivered` keeps it, the floor stays."""
         _ = self.floor  # while the oldest one is still there
-        self.pending.pop(stream_seq, None)
+        self.pending.pop(stream_seq)
         self.queue.pop(stream_seq, None)
         self.delayed.pop(stream_seq, None)
 
     def renew(self, stream_seq: int, now: int) -> bool:
         """Restart the time to acknowledge. False if it is not pending."""
-        entry = self.pending.pop(stream_seq, None)
+        entry = self.pending.pop(stream_seq)
         if entry is None:
             return False
         self.delayed.pop(stream_seq, None)
         self.pending[stream_seq] = (entry[0], now)
-        self.is_renewed = True
         return True
 
     def delay(self, stream_seq: int, due: int) -> None:
@@ -160,7 +147,7 @@ class Ledger:
 
     def drop_below(self, stream_seq: int) -> bool:
         """Forget pending messages below: the stream no longer has them. Returns whether there were any."""
-        gone = self._pending_below(stream_seq)
+        gone = self.pending.below(stream_seq, EVERYTHING)
         for seq in gone:
             self.acknowledge(seq)
         for seq in [seq for seq in self.redelivered if seq < stream_seq]:

@@ -88,7 +88,6 @@ class Upcoming:
             return 0
         del ledger.queue[seq]
         ledger.redelivered[seq] = deliveries - 1
-        ledger.is_renewed = True
         if first is not None:
             # it keeps the consumer sequence of its first delivery, by which acknowledgements are counted
             ledger.pending[seq] = first

@@ -19,10 +19,10 @@ import zlib
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 
 import msgspec
 
+from headrace.engine.streams.pending import Pending
 from headrace.streams import files
 from headrace.streams.consumers.ledger import Ledger
 from headrace.streams.slices import Slices, steps_of
@@ -40,7 +40,7 @@ class ConsumerState:
     delivered_stream: int = 0
     floor_consumer: int = 0
     floor_stream: int = 0
-    pending: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pending: Pending = field(default_factory=Pending)
     redelivered: dict[int, int] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ def snapshot(ledger: Ledger, *, with_pending: bool = True) -> ConsumerState:
         ledger.delivered_stream,
         floor_consumer,
         floor_stream,
-        dict(ledger.pending) if with_pending else {},
+        ledger.pending.copy() if with_pending else Pending(),
         dict(ledger.redelivered),
     )
 
@@ -83,7 +83,8 @@ def _copy_pending(ledger: Ledger, seqs: list[int], state: ConsumerState) -> Iter
         yield
         some = seqs[start : start + STEP_PENDING]
         left = [seq for seq in some if seq in pending]
-        copied.update(zip(left, map(pending.__getitem__, left), strict=True))
+        for seq in left:
+            copied[seq] = pending[seq]
         first, oldest = min(first, min(some)), min(oldest, min(left, default=oldest))
     if oldest != first:  # which was acknowledged meanwhile: the floor is right before the oldest one left
         floor_consumer = copied[oldest][0] - 1 if oldest in copied else state.delivered_consumer
@@ -95,24 +96,17 @@ def restore(ledger: Ledger, state: ConsumerState) -> None:
     ledger.delivered_consumer = state.delivered_consumer
     for seq, entry in sorted(state.pending.items(), key=lambda item: item[1][1]):
         ledger.pending[seq] = entry
-    ledger.is_renewed = bool(ledger.pending)  # in the order of delivery times, which may be different
     ledger.redelivered.update(state.redelivered)
     ledger.set_floor(state.floor_consumer, state.floor_stream)
 
 
 def encode(state: ConsumerState) -> bytes:
-    # Slices are filled three times as fast as a generator yields: 20,000 entries, ten times a second, while
-    # the thread holds the GIL (row stream-pull of the benchmark).
-    pending = [0] * (3 * len(state.pending))
-    pending[0::3] = state.pending
-    pending[1::3] = map(itemgetter(0), state.pending.values())
-    pending[2::3] = map(itemgetter(1), state.pending.values())
     fields = (
         state.delivered_consumer,
         state.delivered_stream,
         state.floor_consumer,
         state.floor_stream,
-        pending,
+        state.pending.numbers(),
         list(chain.from_iterable(state.redelivered.items())),
     )
     data = MAGIC + msgspec.msgpack.encode(fields)
@@ -133,13 +127,16 @@ def decode(data: bytes) -> ConsumerState:
     delivered_consumer, delivered_stream, floor_consumer, floor_stream, pending, redelivered = fields
     if len(pending) % 3 or len(redelivered) % 2:
         raise ValueError("the consumer's state is damaged: its lists are cut")
-    entries = zip(pending[0::3], pending[1::3], pending[2::3], strict=True)
+    try:
+        entries = Pending.from_numbers(pending)
+    except OverflowError as error:
+        raise ValueError(f"the consumer's state is damaged: {error}") from error
     return ConsumerState(
         delivered_consumer,
         delivered_stream,
         floor_consumer,
         floor_stream,
-        {seq: (consumer_seq, time) for seq, consumer_seq, time in entries},
+        entries,
         dict(zip(redelivered[0::2], redelivered[1::2], strict=True)),
     )
 
@@ -182,11 +179,11 @@ def reconcile(state: ConsumerState, last_seq: int) -> bool:
         state.floor_consumer, state.floor_stream = state.delivered_consumer, last_seq
         state.pending.clear()
         state.redelivered.clear()
-    state.pending = {seq: entry for seq, entry in state.pending.items() if seq <= last_seq}
+    state.pending = Pending({seq: entry for seq, entry in state.pending.items() if seq <= last_seq})
     state.redelivered = {seq: count for seq, count in state.redelivered.items() if seq <= last_seq}
     if state.pending:
         state.delivered_stream = max(state.pending)
-        state.delivered_consumer = max(consumer_seq for consumer_seq, _ in state.pending.values())
+        state.delivered_consumer = max(consumer_seq for _, (consumer_seq, _) in state.pending.items())
     else:
         state.delivered_consumer, state.delivered_stream = state.floor_consumer, state.floor_stream
     return True
