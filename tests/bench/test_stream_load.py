@@ -136,6 +136,31 @@ def test_refusals_and_duplicates_are_counted(
     assert text in load.first_refusal
 
 
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("body", "status", "refusals", "duplicates"),
+    [
+        (b'{"stream":"S", "seq":12,"domain":"D"}', "done", 0, 0),
+        (b'{"stream":"S","seq":12}', "done", 0, 0),
+        (b'{"stream":"S", "seq":11,"duplicate": true}', "done", 0, 1),
+        (b'{"stream":"S", "seq":0,"error":{"code":503}}', "done", 1, 0),
+        (b'{"stream":"S", "seq":11}', "garbled", 0, 0),
+        (b'{"stream":"S", "seq":x}', "garbled", 0, 0),
+        (b'{"stream":"S", "seq":}', "garbled", 0, 0),
+        (b'{"stream":"S", ', "garbled", 0, 0),
+        (b"}", "garbled", 0, 0),
+        (b"", "garbled", 0, 0),
+    ],
+)
+def test_an_acknowledgement_may_look_different_from_the_one_before(
+    body: bytes, status: str, refusals: int, duplicates: int, step: int
+) -> None:
+    with peer(stored(0, 11) + acknowledgement(1, body) + stored(2, 13), step) as (connection, _):
+        load = publisher(connection.fileno(), 3)
+        assert load.run() == status
+    assert (load.refusals, load.duplicates) == (refusals, duplicates)
+
+
 @pytest.mark.parametrize(
     ("answers", "detail"),
     [

@@ -8,6 +8,7 @@ cdef enum:
     PAYLOAD_MAX = 64 * 1024 * 1024   # the most that a nats-server can be configured to accept
     TOKEN_DIGITS = 19
     BODY_MAX = 512                   # of an answer whose content matters; the rest is only counted
+    ANSWER_START_MAX = 128           # of what acknowledgements of one stream begin with
 
 cdef enum Role:
     PUBLISHER, SUBSCRIBER, RESPONDER, REQUESTER
@@ -89,6 +90,8 @@ cdef struct ClientConnection:
     int64_t first_sequence           # of the first message, for one that expects sequences
     int64_t latest_number            # whose acknowledgement came last, and with which sequence
     int64_t latest_sequence
+    char answer_start[ANSWER_START_MAX]      # what its last acknowledgement had before the sequence
+    int64_t answer_start_length
     # One that pulls: `request` + length + body, for `batch` messages at a time
     bint pulls
     bint acknowledges

@@ -36,6 +36,7 @@ cdef class StreamLoad(Load):
     cdef void put_target(self, ClientConnection *connection) noexcept nogil
     cdef void put_header(self, ClientConnection *connection) noexcept nogil
     cdef void take_acknowledgement(self, int index) noexcept nogil
+    cdef void take_stored(self, int index, int64_t sequence) noexcept nogil
     cdef void take_value(self, int index) noexcept nogil
     cdef void take_pulled(self, int index) noexcept nogil
     cdef void refuse(self, const char *text, int64_t length) noexcept nogil

@@ -17,10 +17,11 @@ without a reply subject is a status of a pull, and ends the run.
 
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
-from libc.string cimport memchr, memcmp, strlen
+from libc.string cimport memchr, memcmp, memcpy, strlen
 
 from headrace.bench.clients.client_connection cimport (
-    CONTROL_LINE_MAX, EXPECTING, IDENTIFIED, PLAIN, SUBSCRIBER, TOKEN_DIGITS, ClientConnection, answered_number,
+    ANSWER_START_MAX, CONTROL_LINE_MAX, EXPECTING, IDENTIFIED, PLAIN, SUBSCRIBER, TOKEN_DIGITS, ClientConnection,
+    answered_number,
 )
 from headrace.bench.clients.load cimport GARBLED, REFUSED
 from headrace.engine.basics.decimals cimport parse_decimal, write_decimal
@@ -46,6 +47,17 @@ cdef void write_padded(char *text, int64_t number, int digits) noexcept nogil:
 
 cdef int64_t key_of(ClientConnection *connection, int64_t number) noexcept nogil:
     return number * KEY_STRIDE % connection.keys
+
+
+cdef int64_t next_sequence(ClientConnection *connection) noexcept nogil:
+    """The sequence in an acknowledgement that begins as the one before and ends right behind it; otherwise -1."""
+    cdef const char *body = connection.body
+    cdef int64_t start = connection.answer_start_length
+    cdef int64_t end = min(connection.body_length, connection.payload_length) - 1
+    if start == 0 or end <= start or connection.header_length or body[end] != c'}' \
+            or memcmp(body, connection.answer_start, start) != 0:
+        return -1
+    return parse_decimal(body + start, end - start, TOKEN_DIGITS - 1)
 
 
 cdef class StreamLoad(Load):
@@ -199,37 +211,57 @@ cdef class StreamLoad(Load):
         """Lengths and headers; the end of the headers is part of `request_end`."""
         cdef char text[TOKEN_DIGITS + 1]
         cdef char lengths[HEADER_LENGTHS]
-        cdef int64_t digits = IDENTITY_DIGITS, length
+        cdef int64_t digits = IDENTITY_DIGITS, length, end
         if connection.numbering == EXPECTING:
             digits = write_decimal(text, connection.first_sequence + connection.requested - 1)
         else:
             write_padded(text, connection.requested, IDENTITY_DIGITS)
         length = connection.header_start_length + digits + 4
-        snprintf(lengths, sizeof(lengths), b" %lld %lld\r\n", <long long>length,
-                 <long long>(length + connection.payload_size))
-        self.put(connection, lengths, strlen(lengths))
+        lengths[0] = c' '
+        end = 1 + write_decimal(lengths + 1, length)
+        lengths[end] = c' '
+        end += 1 + write_decimal(lengths + end + 1, length + connection.payload_size)
+        lengths[end], lengths[end + 1] = c'\r', c'\n'
+        self.put(connection, lengths, end + 2)
         self.put(connection, connection.header, connection.header_start_length)
         self.put(connection, text, digits)
 
     cdef void take_acknowledgement(self, int index) noexcept nogil:
         cdef ClientConnection *connection = &self.connections[index]
         cdef const char *body = connection.body
-        cdef int64_t length = min(connection.body_length, connection.payload_length), number, sequence = -1
-        cdef const char *place = <const char *>memmem(body, length, b"\"seq\":", 6)
+        cdef const char *place
+        cdef int64_t length, sequence = next_sequence(connection)
+        if sequence >= 0:
+            self.take_stored(index, sequence)
+            self.take_answer(index)
+            return
+        length = min(connection.body_length, connection.payload_length)
+        place = <const char *>memmem(body, length, b"\"seq\":", 6)
         if place != NULL:
-            sequence = leading_number(place + 6, body + length - place - 6)
+            place += 6
+            sequence = leading_number(place, body + length - place)
         if connection.header_length or memmem(body, length, b"\"error\":", 8) != NULL:
             self.refuse(body, length)
         elif sequence < 0:
             self.stop(GARBLED, index, body, length)
         elif memmem(body, length, b"\"duplicate\":", 12) != NULL:
             self.duplicates = self.duplicates + 1
-        elif self.take_sequence(index, sequence):
-            number = answered_number(connection)
-            if (number > connection.latest_number) != (sequence > connection.latest_sequence):
-                self.stop(GARBLED, index, b"messages of one publisher were stored in another order", 54)
-            connection.latest_number, connection.latest_sequence = number, sequence
+        else:
+            self.take_stored(index, sequence)
+            if place - body <= ANSWER_START_MAX:
+                connection.answer_start_length = place - body
+                memcpy(connection.answer_start, body, place - body)
         self.take_answer(index)
+
+    cdef void take_stored(self, int index, int64_t sequence) noexcept nogil:
+        cdef ClientConnection *connection = &self.connections[index]
+        cdef int64_t number
+        if not self.take_sequence(index, sequence):
+            return
+        number = answered_number(connection)
+        if (number > connection.latest_number) != (sequence > connection.latest_sequence):
+            self.stop(GARBLED, index, b"messages of one publisher were stored in another order", 54)
+        connection.latest_number, connection.latest_sequence = number, sequence
 
     cdef void refuse(self, const char *text, int64_t length) noexcept nogil:
         if self.refusals == 0:
