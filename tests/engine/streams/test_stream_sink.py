@@ -88,6 +88,31 @@ def test_a_message_is_stored_and_acknowledged(bench: Bench, stream: Stream) -> N
     assert stream.log.committed_seq == stream.log.last_seq == 3
 
 
+def test_the_messages_of_a_packet_have_times_of_their_own(bench: Bench, stream: Stream) -> None:
+    """Also if one among them is decided on in Python, which reads the clock itself."""
+
+    def decide(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        stream.log.append(subject, headers, payload)
+
+    stream.ledger.on_publish = decide  # type: ignore[method-assign]
+    before = time.time_ns()
+    bench.connect().send(
+        b"PUB s.a 0\r\n\r\n" * 3
+        + b"HPUB s.a 30 30\r\nNATS/1.0\r\nNats-Rollup: all\r\n\r\n\r\n"
+        + b"PUB s.a 0\r\n\r\n" * 3
+    )
+    bench.settle_until(lambda: stream.log.committed_seq == 7)
+    between = time.time_ns()
+    bench.connect().send(b"PUB s.a 0\r\n\r\n")
+    bench.settle_until(lambda: stream.log.committed_seq == 8)
+    messages = [stream.log.get(seq) for seq in range(1, 9)]
+    times = [message.time for message in messages if message is not None]
+    assert len(times) == 8
+    assert sorted(set(times)) == times
+    assert before <= times[0]
+    assert times[6] <= between <= times[7] <= time.time_ns()
+
+
 def test_acknowledgements_follow_the_interest_in_their_inbox(bench: Bench, stream: Stream) -> None:
     """Each step changes who gets the answers. Reply subjects differ in the last token, as a client's do."""
     serial = 0

@@ -1,6 +1,6 @@
 # The subscriber that appends to a stream's log. The theory is at the top of stream_sink.pyx.
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.log cimport Log
 from headrace.engine.core.message cimport Message
@@ -42,9 +42,11 @@ cdef class StreamSink(Sink):
     cdef Answers waiting                   # of this tick
     cdef Py_ssize_t answer_bytes           # of all answers that wait for the disk
     cdef bint full                         # publishers wait for the disk
+    cdef int64_t time                      # of the last message of this tick; 0: none yet
 
     cdef int _store(self, Message *message) except -1
     cdef bint _meets(self, Wishes *wishes, Message *message) except -1
+    cdef int64_t _now(self) noexcept
     cdef int _hand_over(self, Message *message) except -1
     cdef int _received(self) except -1
     cdef bint _has_too_much(self) noexcept
