@@ -45,7 +45,7 @@ def test_helpers_are_started_by_the_first_large_flush_and_end_with_the_hub() -> 
         publisher = made.connect()
         publish_in_turns(publisher, receivers, [b"short"])
         assert helpers() == before
-        payloads = [b"%04d" % number + bytes(996) for number in range(1200)]
+        payloads = [b"%04d" % number + bytes(196) for number in range(6000)]
         got = publish_in_turns(publisher, receivers, payloads)
         assert helpers() == before + min(len(os.sched_getaffinity(0)) - 1, 3)
         for sid, received in zip(sids, got, strict=True):
@@ -59,17 +59,40 @@ def test_helpers_are_started_by_the_first_large_flush_and_end_with_the_hub() -> 
     assert helpers() == before
 
 
-def test_helpers_are_not_started_for_long_spans() -> None:
-    """Equal sids: every receiver gets the same bytes, in one copy by the kernel."""
+@pytest.mark.parametrize(
+    ("sids", "size"),
+    [
+        pytest.param([1] * 6, 300_000, id="one range of the arena each"),
+        pytest.param([1] * 6, 100, id="one range of the arena each, of short frames"),
+        pytest.param([1, 2, 3, 4, 5, 6], 300_000, id="the range and heads of their own"),
+        pytest.param([1, 2, 3, 4, 5, 6], 1000, id="frames that are put together"),
+    ],
+)
+def test_helpers_are_not_started_where_copying_is_all(sids: list[int], size: int) -> None:
+    """Receivers would not keep up: they have to copy as much."""
     gc.collect()
     before = helpers()
     with bench() as made:
-        receivers = subscribers(made, [1] * 10)
-        payloads = [bytes([65 + number]) * 300_000 for number in range(5)]
+        receivers = subscribers(made, sids)
+        payloads = [bytes([65 + number % 26]) * size for number in range(1_500_000 // size)]
         got = publish_in_turns(made.connect(), receivers, payloads)
         assert helpers() == before
-    for received in got:
-        assert received == b"".join(frame(b"a", 1, payload) for payload in payloads)
+    for sid, received in zip(sids, got, strict=True):
+        assert received == b"".join(frame(b"a", sid, payload) for payload in payloads)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="helpers have no core")
+def test_helpers_are_started_for_long_frames_if_there_are_many_receivers() -> None:
+    gc.collect()
+    before = helpers()
+    with bench() as made:
+        sids = list(range(1, 101))
+        receivers = subscribers(made, sids)
+        payloads = [b"%04d" % number + bytes(996) for number in range(50)]
+        got = publish_in_turns(made.connect(), receivers, payloads)
+        assert helpers() > before
+    for sid, received in zip(sids, got, strict=True):
+        assert received == b"".join(frame(b"a", sid, payload) for payload in payloads)
 
 
 @settings(max_examples=40)

@@ -61,6 +61,7 @@ cdef class Outboxes:
     cdef int append_message(self, Link receiver, uint32_t head, uint32_t head_length, uint32_t body) except -1
     cdef int _start_piece(self, Link link, uint32_t head, uint32_t head_length, uint32_t body) except -1
     cdef bint _write_together(self) except -1
+    cdef bint _has_longer_frames(self, Link link) noexcept
     cdef Py_ssize_t _write(self, Link link) except? -1
     cdef int _settle(self, Link link, Py_ssize_t written) except -1
     cdef int _forget_spans(self, Link link) noexcept

@@ -39,7 +39,8 @@ from headrace.engine.core.transport cimport UNSENT_INSIDE
 
 cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, other threads help to write them
 cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on,
-cdef Py_ssize_t LONG_SPAN = 128 * 1024       # unless each of them has one range of the arena this long
+cdef Py_ssize_t LONG_WRITE = 128 * 1024      # unless each of them gets this much, in one range of the arena
+cdef Py_ssize_t SHORT_FRAME = 512            # or in frames longer than this
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -332,7 +333,7 @@ cdef class Outboxes:
 
         Returns whether they did.
         """
-        cdef Py_ssize_t k, spans = 0
+        cdef Py_ssize_t k, in_bulk = 0
         cdef Link link
         cdef void *grown
         if self.outgoing_capacity < self.dirty_count:
@@ -344,14 +345,19 @@ cdef class Outboxes:
         for k in range(self.dirty_count):
             link = <Link> self.dirty[k]
             describe(link, &self.outgoing[k])
-            spans += link.span_length
+            in_bulk += link.span_length + (link.pieces_length if self._has_longer_frames(link) else 0)
             if not link.flags & GATHERS or link.flags & WANTS_WRITE or not has_spans(link) and not backlog_length(link):
                 self.outgoing[k].fd = -1
-        if spans >= LONG_SPAN * self.dirty_count:
+        if in_bulk >= LONG_WRITE * self.dirty_count:
             return False
         self.outgoing_count = self.dirty_count
         self.flush_threads.write(&self.gathering, self.outgoing, <uint32_t> self.dirty_count)
         return True
+
+    cdef bint _has_longer_frames(self, Link link) noexcept:
+        """Whether copying the bytes of its pieces, rather than putting them together, is what takes time."""
+        return link.piece_count > 0 and \
+            link.pieces[0].head_length + self.gathering.bodies[link.pieces[0].first].length > SHORT_FRAME
 
     cdef int flush_link(self, Link link) except -1:
         """Write as much as the socket accepts; the rest becomes the backlog."""
