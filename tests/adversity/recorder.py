@@ -194,7 +194,9 @@ class Record:
             self._publish(connection, until or float("inf"), count, in_flight, size)
 
     def _publish(self, connection: Connection, until: float, count: int, in_flight: int, size: int) -> None:
-        connection.send(b"SUB _INBOX.acks.* 1\r\n")
+        # An inbox of its own: answers to an earlier connection, which broke, may come at any time.
+        inbox = b"_INBOX.acks.%d" % time.monotonic_ns()
+        connection.send(b"SUB %b.* 1\r\n" % inbox)
         flying = 0
         answers = connection.messages()
         while True:
@@ -203,8 +205,8 @@ class Record:
                 payload = (
                     payload_of(self.next_number).ljust(size, b" ") if size else payload_of(self.next_number)
                 )
-                burst.append(b"PUB crash.%d _INBOX.acks.%d %d\r\n%b\r\n" % (
-                    self.next_number % 5, self.next_number, len(payload), payload))  # fmt: skip
+                burst.append(b"PUB crash.%d %b.%d %d\r\n%b\r\n" % (
+                    self.next_number % 5, inbox, self.next_number, len(payload), payload))  # fmt: skip
                 self.next_number += 1
                 count -= 1
                 flying += 1
