@@ -7,6 +7,8 @@ Paths are strings, as in Spark.
 from __future__ import annotations
 
 import io
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,18 +74,26 @@ class Files:
         found = self._system.listStatus(root)
         return sorted(status.getPath().getName() for status in found if status.isDirectory())
 
+    def _remote_files(self, base: Any) -> list[File]:
+        found = []
+        start = len(base.toString()) + 1
+        files = self._system.listFiles(base, True)
+        while files.hasNext():
+            file = files.next()
+            found.append(File(file.getPath().toString()[start:], file.getLen()))
+        return found
+
     def list(self, path: str = "") -> list[File]:
         """All files under a directory, at any depth; none if it does not exist."""
         directory = self._path(self.at(path) if path else self.root)
         if not self._system.exists(directory):
             return []
-        found = []
-        base = self._system.getFileStatus(directory).getPath().toString()
-        files = self._system.listFiles(directory, True)
-        while files.hasNext():
-            file = files.next()
-            found.append(File(file.getPath().toString()[len(base) + 1 :], file.getLen()))
+        base = self._system.getFileStatus(directory).getPath()
+        found = _local_files(str(base.toUri().getPath())) if self._is_local() else self._remote_files(base)
         return sorted(found, key=lambda file: file.path)
+
+    def _is_local(self) -> bool:
+        return str(self._system.getUri()) == LOCAL
 
     def rename(self, path: str, to: str) -> None:
         target = self._path(self.at(to))
@@ -128,7 +138,7 @@ class Files:
     def create(self, path: str, contents: pyarrow.Buffer) -> None:
         """A new file, in a directory that is created if missing. Raises OSError and Py4JJavaError."""
         target = self._path(self.at(path))
-        if str(self._system.getUri()) == LOCAL:  # Java would get the bytes as text
+        if self._is_local():  # Java would get the bytes as text
             place = Path(str(target.toUri().getPath()))
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("xb") as file:
@@ -151,6 +161,29 @@ class Files:
         if not self._system.rename(self._path(self.at(path)), self._path(self.at(target))):
             self.delete(target)
             self.rename(path, target)
+
+
+def _local_files(base: str) -> list[File]:
+    """Files and directories that disappear in the meantime are left out: a batch may be being written.
+
+    Hadoop would fail. It also runs `ls` for every local file, for permissions that nobody needs.
+    """
+    if os.path.isfile(base):
+        return [File("", os.stat(base).st_size)]  # as Hadoop lists it
+    found = []
+    for directory, _, names in os.walk(base, onerror=_unless_it_is_gone, followlinks=True):
+        for name in names:
+            if name.startswith(".") and name.endswith(".crc"):
+                continue  # Hadoop's checksums, which Hadoop does not list either
+            file = os.path.join(directory, name)
+            with suppress(FileNotFoundError):
+                found.append(File(os.path.relpath(file, base), os.stat(file).st_size))
+    return found
+
+
+def _unless_it_is_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def library_uri(root: str) -> str:
