@@ -206,15 +206,15 @@ async def test_subjects_and_deleted_sequences_are_complete_and_in_order(log: Log
         log.append(b"many.%05d" % number, b"", b"")
     log.commit()
     log.remove_many(range(2, MESSAGES - 1000, 2))
-    assert await count_subjects(Slices(), log, "many.*", 0, 20_000) == (
+    assert await Slices().result(count_subjects(log, "many.*", 0, 20_000)) == (
         12_000,
         {f"many.{number:05}": 1 for number in range(12_000)},
     )
-    total, page = await count_subjects(Slices(), log, ">", 11_000, 900)
+    total, page = await Slices().result(count_subjects(log, ">", 11_000, 900))
     assert (total, list(page)) == (12_010, [f"many.{number:05}" for number in range(11_000, 11_900)])
-    total, page = await count_subjects(Slices(), log, ">", 12_005, 900)
+    total, page = await Slices().result(count_subjects(log, ">", 12_005, 900))
     assert (total, list(page)) == (12_010, ["s.5", "s.6", "s.7", "s.8", "s.9"])
-    listed = await list_deleted(Slices(), log)
+    listed = await Slices().result(list_deleted(log))
     assert listed is not None
     assert json.loads(bytes(listed)) == list(range(2, MESSAGES - 1000, 2))
 
@@ -223,7 +223,7 @@ async def test_subjects_and_deleted_sequences_are_complete_and_in_order(log: Log
 async def test_the_first_deleted_sequences_of_a_wide_gap_are_listed(log: Log) -> None:
     log.append(b"s.1", b"", b"", seq=2**53)
     log.commit()
-    listed = await list_deleted(Slices(), log)
+    listed = await Slices().result(list_deleted(log))
     assert listed is not None
     assert json.loads(bytes(listed)) == list(range(MESSAGES + 1, MESSAGES + 1 + MOST_DELETED))
 

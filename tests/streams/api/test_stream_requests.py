@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.streams.peers import Body, Peers
+from headrace.streams.slices import SLICE_SECONDS
+from tests.streams.embedded import embedded_server
+from tests.streams.peers import Body, Peers, ask
 
 REQUESTS: list[tuple[str, Body]] = [
     ("INFO", ""),
@@ -206,3 +211,34 @@ async def test_a_narrower_limit_holds_at_once(filled: Peers) -> None:
     for change in ({"max_msgs_per_subject": 2}, {"max_msgs": 3}, {"max_bytes": 100}):
         await filled.ask("STREAM.UPDATE.M", {**config, **change})
         await filled.ask("STREAM.INFO.M")
+
+
+async def test_the_details_of_a_small_stream_are_of_one_moment(tmp_path: Path) -> None:
+    """Clients add them up: once there were no messages, and three of one subject."""
+    async with embedded_server(tmp_path) as server:
+        client = await server.client()
+        await ask(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})
+        for number in range(200):
+            await client.request(f"s.{number % 3}", b"x")
+        jetstream = server.server.jetstream
+        assert jetstream is not None
+        (account,) = jetstream.accounts.values()
+        log = account.streams["S"].log
+        left, enough = iter(range(2, 201)), asyncio.Event()
+
+        def remove_one_and_take_the_whole_turn() -> bool:
+            log.remove(next(left))
+            time.sleep(SLICE_SECONDS)
+            return enough.is_set()
+
+        details = {"subjects_filter": ">", "deleted_details": True}
+        requests = [asyncio.ensure_future(ask(client, "STREAM.INFO.S", details)) for _ in range(20)]
+        jetstream.slices.add(remove_one_and_take_the_whole_turn)
+        states = [(await request)["state"] for request in requests]
+        enough.set()
+        await client.close()
+        assert len({state["messages"] for state in states}) > 1
+        for state in states:
+            assert sum(state["subjects"].values()) == state["messages"]
+            deleted = [seq for seq in state.get("deleted") or () if seq > state["first_seq"]]
+            assert len(deleted) == state["last_seq"] - state["first_seq"] + 1 - state["messages"]

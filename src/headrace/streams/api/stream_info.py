@@ -1,7 +1,7 @@
 """What the API returns about a stream: its configuration and its state.
 
 Subjects and deleted sequences are included only on request, because they can be long. Both are collected in
-slices. Messages that are published or removed meanwhile may or may not be included.
+slices. Messages that are published or removed between two slices may or may not be included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from headrace.engine.basics.filters import Filter
 from headrace.engine.store.log import Log
 from headrace.streams.config import StreamConfig, Wire
-from headrace.streams.slices import Slices
+from headrace.streams.slices import Work
 from headrace.streams.wire_types import Int, Uint64, always
 from headrace.subjects.grammar import decode, encode
 
@@ -56,53 +56,41 @@ class StreamInfo(Wire):
     ts: str = always("")
 
 
-async def count_subjects(
-    slices: Slices, log: Log, pattern: str, offset: int, limit: int
-) -> tuple[int, dict[str, int]]:
+def count_subjects(log: Log, pattern: str, offset: int, limit: int) -> Work[tuple[int, dict[str, int]]]:
     """How many subjects match, and the message counts of one page; pages are sorted by name."""
     filter_ = Filter((encode(pattern),))
     counts: dict[str, int] = {}
     start = 0
-
-    def step() -> bool:
-        nonlocal start
+    while True:
         for subject, count in log.count_subjects(filter_, start, STEP_PLACES).items():
             counts[decode(subject)] = count
         start += STEP_PLACES
-        return start >= log.subject_places
-
-    await slices.run(step, progress=lambda: start)
+        if start >= log.subject_places:
+            break
+        yield
     if not offset and len(counts) <= limit:
         return len(counts), counts
-    names = await _sorted_page(slices, list(counts), offset, limit)
+    names = yield from _sorted_page(list(counts), offset, limit)
     return len(counts), {name: counts[name] for name in names}
 
 
-async def _sorted_page(slices: Slices, names: list[str], offset: int, limit: int) -> list[str]:
+def _sorted_page(names: list[str], offset: int, limit: int) -> Work[list[str]]:
     """Runs are sorted one by one, and merged up to the end of the page."""
     runs: list[list[str]] = []
-
-    def sort() -> bool:
-        start = len(runs) * STEP_PLACES
+    for start in range(0, len(names), STEP_PLACES):
         runs.append(sorted(names[start : start + STEP_PLACES]))
-        return start + STEP_PLACES >= len(names)
-
-    await slices.run(sort, progress=lambda: len(runs))
-    in_order, page = merge(*runs), list[str]()
+        yield
+    page: list[str] = []
     passed = 0
-
-    def merge_some() -> bool:
-        nonlocal passed
-        some = list(islice(in_order, STEP_PLACES // 10))
+    in_order = merge(*runs)
+    while len(page) < limit and (some := list(islice(in_order, STEP_PLACES // 10))):
         page.extend(some[max(offset - passed, 0) :])
         passed += len(some)
-        return not some or len(page) >= limit
-
-    await slices.run(merge_some, progress=lambda: passed)
+        yield
     return page[:limit]
 
 
-async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
+def list_deleted(log: Log) -> Work[msgspec.Raw | None]:
     """The deleted sequences between the first and the last message; as JSON, because they may be many.
 
     Only the first ones, because a client can make a gap as wide as it likes.
@@ -110,15 +98,13 @@ async def list_deleted(slices: Slices, log: Log) -> msgspec.Raw | None:
     encoder = msgspec.json.Encoder()
     listed = bytearray(b"[")
     seq, count = log.first_seq, 0
-
-    def step() -> bool:
-        nonlocal seq, count
+    while True:
         if missing := log.deleted(seq, STEP_SEQUENCES)[: MOST_DELETED - count]:
             listed.extend(encoder.encode(missing)[1:-1] + b",")
             count += len(missing)
         seq += STEP_SEQUENCES
-        return seq > log.last_seq or count == MOST_DELETED
-
-    await slices.run(step, progress=lambda: seq)
+        if seq > log.last_seq or count == MOST_DELETED:
+            break
+        yield
     listed[-1:] = b"]"
     return msgspec.Raw(listed) if len(listed) > 1 else None

@@ -264,19 +264,21 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
     if stream.log.committed_seq != stream.log.last_seq:
         with suppress(ApiError):
             await stream.committed()
-    slices = stream.jetstream.slices
+    return await stream.jetstream.slices.result(_details(stream, asked))
+
+
+def _details(stream: Stream, asked: StreamInfoRequest) -> Work[Fields]:
+    """Where one slice is enough, everything in the response is of the same moment."""
     page: Fields = NO_PAGE
     counts: dict[str, int] = {}
     deleted: msgspec.Raw | None = None
     if asked.subjects_filter:
         offset = max(asked.offset, 0)
-        total, counts = await count_subjects(
-            slices, stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT
-        )
+        total, counts = yield from count_subjects(stream.log, asked.subjects_filter, offset, SUBJECTS_LIMIT)
         if total:
             page = {"total": total, "offset": offset, "limit": SUBJECTS_LIMIT}
     if asked.deleted_details:
-        deleted = await list_deleted(slices, stream.log)
+        deleted = yield from list_deleted(stream.log)
     state = stream.state(deleted=deleted)
     state.subjects = counts
     # The state may be long, so the response contains it as it is, without a copy.

@@ -87,7 +87,7 @@ async def show_keys(ask: Asking) -> Document:
         wanted = wanted.rstrip(".")
     pattern = check_pattern(prefix + (wanted or ">"))
     log = stream.log
-    total, counts = await count_subjects(stream.jetstream.slices, log, pattern, offset, limit)
+    total, counts = await stream.jetstream.slices.result(count_subjects(log, pattern, offset, limit))
     keys: list[Document] = []
     for subject in sorted(counts):
         message = log.get(log.last(encode(subject)))

@@ -114,7 +114,7 @@ async def show_subjects(ask: Asking) -> Document:
     ask.viewer.check_publish(f"$JS.API.STREAM.INFO.{stream.name}")
     offset, limit = ask.page()
     pattern = check_pattern(ask.text("filter"))
-    total, counts = await count_subjects(stream.jetstream.slices, stream.log, pattern, offset, limit)
+    total, counts = await stream.jetstream.slices.result(count_subjects(stream.log, pattern, offset, limit))
     subjects = [
         {"subject": name.encode("utf-8", "surrogateescape").decode(errors="replace"), "messages": count}
         for name, count in sorted(counts.items())
