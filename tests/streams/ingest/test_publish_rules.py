@@ -113,4 +113,5 @@ def test_where_a_sourced_message_came_from() -> None:
     assert parse_header(block) == ("A x.* >", Position(12, "IDENT"))
     assert parse_header(headers.append(b"", headers.STREAM_SOURCE, b"A 12 > >")) == ("A > >", Position(12))
     assert parse_header(headers.append(b"", headers.STREAM_SOURCE, b"A x > >")) is None
+    assert parse_header(headers.append(b"", headers.STREAM_SOURCE, "A \u00b2 > >".encode())) is None
     assert parse_header(b"") is None

@@ -19,6 +19,7 @@ from headrace.streams.consumers.pause import is_paused
 from headrace.streams.consumers.rate_limit import RateLimit
 
 FLOW_CONTROL_REQUEST = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+MOST_DIGITS = 18
 
 
 class PushDelivery:
@@ -140,10 +141,9 @@ class PushDelivery:
         if self.flow is None or not self.flow.confirm(subject.decode()):
             return
         if self._core.config.ack_policy == "flow_control":
-            stream_seq = header_block.text(headers, b"Nats-Last-Stream")
-            consumer_seq = header_block.text(headers, b"Nats-Last-Consumer")
-            if stream_seq.isdigit() and int(stream_seq) > 0:
-                acks.acknowledge(int(stream_seq), int(consumer_seq) if consumer_seq.isdigit() else 0)
+            stream_seq = _sequence_in(headers, b"Nats-Last-Stream")
+            if stream_seq:
+                acks.acknowledge(stream_seq, _sequence_in(headers, b"Nats-Last-Consumer"))
                 self._core.changed()
         self.pump()
 
@@ -156,3 +156,9 @@ class PushDelivery:
             if core.config.ack_policy == "flow_control" and core.ledger.pending and not stalled:
                 self._ask()
         schedule_heartbeat(self._core)
+
+
+def _sequence_in(headers: bytes, name: bytes) -> int:
+    """The value of a header that a client has written; 0 if it is not a sequence that can occur."""
+    digits = header_block.text(headers, name)
+    return int(digits) if digits.isdigit() and len(digits) <= MOST_DIGITS else 0

@@ -148,7 +148,7 @@ def parse_header(block: bytes) -> tuple[str, Position] | None:
     """Which source a message came from, and its sequence there. None if it came from none."""
     value = headers.text(block, headers.STREAM_SOURCE)
     fields = value.decode("utf-8", "replace").split(" ") if value else []
-    if len(fields) < 4 or not fields[1].isdigit():
+    if len(fields) < 4 or not (fields[1].isascii() and fields[1].isdigit()):
         return None
     name = " ".join((fields[0], fields[2], fields[3]))
     return name, Position(int(fields[1][:20]), fields[5] if len(fields) >= 6 else "")
