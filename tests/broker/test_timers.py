@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from headrace.broker.timers import EqualTimers
+from headrace.broker.timers import TURN_SECONDS, EqualTimers
 
 
 class JumpingSelector(selectors.DefaultSelector):
@@ -113,6 +114,21 @@ def test_stop_all_stops_all_and_new_ones_can_start(run: Run) -> None:
         await asyncio.sleep(10)
 
     assert run(body) == [("b", 3.0)]
+
+
+def test_the_loop_serves_others_while_many_ring_at_once(run: Run) -> None:
+    async def body(bell: Bell) -> None:
+        def ring(item: str) -> None:
+            bell(item)
+            bell.loop.call_soon(bell, "other")
+            time.sleep(TURN_SECONDS)
+
+        timers = EqualTimers(2.0, ring)
+        for item in ("a", "b", "c"):
+            timers.start(item)
+        await asyncio.sleep(10)
+
+    assert [item for item, _ in run(body)] == ["a", "other", "b", "other", "c", "other"]
 
 
 def test_an_item_may_start_itself_again(run: Run) -> None:

@@ -2,17 +2,20 @@
 
 Every connection needs a timer for its first ping, its next pings and its authentication, and all timers of a
 kind take equally long. So they end in the order in which they were started, and one queue and one timer of
-the event loop are enough for all of them.
+the event loop are enough for all of them. When thousands end at once, the loop serves others in between.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
+TURN_SECONDS = 0.002
+"""Of the loop, for all that have ended at once."""
 
 
 class EqualTimers(Generic[Item]):
@@ -66,6 +69,7 @@ class EqualTimers(Generic[Item]):
     def _ring(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
+        turn_ends = time.monotonic() + TURN_SECONDS
         while self._due:
             item, due = next(iter(self._due.items()))
             if due > now:
@@ -76,4 +80,6 @@ class EqualTimers(Generic[Item]):
             except Exception:
                 self._arm()
                 raise
+            if time.monotonic() > turn_ends:
+                break
         self._arm()

@@ -358,3 +358,36 @@ def test_a_storm_of_subscriptions_lets_others_have_their_turn(bench: Bench) -> N
     storming.send(lines[taken:])
     bench.settle_until(lambda: bench.interest.count == 15_000)
     assert storming.ask(b"PING\r\n") == b"PONG\r\n"
+
+
+def test_a_flush_leaves_the_turns_of_others_to_the_next_poll(bench: Bench) -> None:
+    storming, bystander = bench.connect(), bench.connect()
+    lines = b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(15_000))
+    taken = storming.send_some(lines)
+    bench.hub.poll()
+    count = bench.interest.count
+    assert 0 < count < 15_000 * taken // len(lines)
+    for _ in range(10):
+        bystander.link.send(b"PING\r\n")
+        bench.hub.flush()
+        assert bench.interest.count == count
+    assert bystander.receive() == b"PING\r\n" * 10
+    storming.send(lines[taken:])
+    bench.settle_until(lambda: bench.interest.count == 15_000)
+
+
+def test_publishers_that_take_all_the_time_leave_a_turn_for_others(bench: Bench) -> None:
+    """Each poll ends because its time is up, whatever is left to do."""
+    storming, publishers = bench.connect(), [bench.connect() for _ in range(24)]
+    taken = storming.send_some(b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(15_000)))
+    assert taken > 100_000
+    bench.hub.poll()
+    count = bench.interest.count
+    messages = message(b"x.y", b"0123456789") * 8000
+    left = dict.fromkeys(publishers, b"")
+    for _ in range(100):
+        for publisher in publishers:
+            unsent = left[publisher] if len(left[publisher]) >= len(messages) else left[publisher] + messages
+            left[publisher] = unsent[publisher.send_some(unsent) :]
+        bench.hub.poll()
+    assert bench.interest.count > count

@@ -30,6 +30,6 @@ cdef class Hub(LinkHost):
     cdef int _read_again(self) except -1
     cdef int _call_owner(self, Link link) except -1
     cdef int _hung_up(self, Link link) except -1
-    cdef int _end_tick(self) except -1
+    cdef int _end_tick(self, bint in_poll) except -1
     cdef int _reap(self) except -1
     cdef int _reap_link(self, Link link) except -1

@@ -314,7 +314,7 @@ cdef class Hub(LinkHost):
                     self._read_again()
                 tick.now = monotonic()
                 self.pace.watch(tick.now, self.parser.in_msgs - messages, self.parser.in_msgs)
-                self._end_tick()
+                self._end_tick(in_poll=True)
         finally:
             tick.running = False
 
@@ -369,11 +369,15 @@ cdef class Hub(LinkHost):
         return self.reader.read(link)
 
     def flush(self):
-        """Write what was sent outside of a poll, and close what was closed there. Within a poll this does nothing."""
+        """Write what was sent outside of a poll, and close what was closed there. Within a poll this does nothing.
+
+        Publishers that wait for their turn get it in the next poll: a thousand timers, each of which sends a PING and
+        calls this, held the loop for half a second while publishers had much to deliver.
+        """
         if not self.tick.running:
             self.tick.start(POLL_SECONDS)
             try:
-                self._end_tick()
+                self._end_tick(in_poll=False)
             finally:
                 self.tick.running = False
 
@@ -399,11 +403,14 @@ cdef class Hub(LinkHost):
         self.flush()
         self.events.close()
 
-    cdef int _end_tick(self) except -1:
+    cdef int _end_tick(self, bint in_poll) except -1:
         cdef Tick tick = self.tick
         tick.run_deferred()
         self.outboxes.flush_all()
-        self.publishers.resume_ready()
+        if in_poll:
+            self.publishers.resume_ready()
+        else:
+            self.publishers.set_timer_again()
         while tick.first_closing != NULL or tick.deferred:
             self._reap()
             if tick.deferred and monotonic() > tick.ends:

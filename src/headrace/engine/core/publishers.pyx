@@ -93,7 +93,7 @@ cdef class Publishers:
             waiting = self.stalled
             self.stalled = []
             self.paused = self._resume(waiting) + self.paused
-        if self.ended_turns and self.tick.now < self.tick.ends:
+        if self.ended_turns:       # one of them gets a turn even where publishers take all the time of every tick
             waiting = self.ended_turns
             self.ended_turns = []
             self.ended_turns = self._resume(waiting) + self.ended_turns
@@ -148,7 +148,7 @@ cdef class Publishers:
         return 0
 
     cdef int set_timer_again(self) except -1:
-        """The timer was used for something else."""
+        """The timer was used for something else, or what publishers wait for may have changed outside of a poll."""
         if self.paused or self.stalled or self.ended_turns:
             self._set_timer()
         return 0
