@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -101,6 +102,45 @@ def test_one_that_is_never_acknowledged_does_not_keep_the_others() -> None:
         pending[seq] = (seq, seq)
         pending.pop(seq - 1 if seq > 2 else LARGEST)
     assert list(pending) == [1, 99_999]
+    assert sys.getsizeof(pending) < 1024
+
+
+def test_memory_is_given_back_while_some_are_always_pending() -> None:
+    pending = Pending()
+    for seq in range(1, 100_001):
+        pending[seq] = (seq, seq)
+    assert sys.getsizeof(pending) >= 24 * 100_000
+    for seq in range(100_001, 300_000):
+        pending[seq] = (seq, seq)
+        for gone in range(seq - 100_000, seq) if seq == 100_001 else [seq - 1]:
+            pending.pop(gone)
+    assert list(pending) == [299_999]
+    assert sys.getsizeof(pending) < 64 * 1024
+
+
+def test_a_walk_in_parts_sees_what_is_pending_when_it_gets_there() -> None:
+    pending = Pending({seq: (seq, seq) for seq in range(1, 8)})
+    pending[2] = (2, 10)
+    pending[4] = (4, 11)
+    parts = pending.parts(2)
+    assert next(parts) == [1, 3]
+    pending.pop(4)
+    pending.pop(6)
+    pending[8] = (8, 12)
+    assert list(parts) == [[5, 7], [2]]
+    assert list(Pending().parts(2)) == []
+    assert list(Pending({LARGEST: (1, 1)}).parts(2)) == [[LARGEST]]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_are_everything_once_if_nothing_changes(seed: int) -> None:
+    chance = random.Random(seed)
+    pending = Pending()
+    for time in range(chance.randint(0, 300)):
+        pending[chance.randint(1, 400)] = (time, time)
+        pending.pop(chance.randint(1, 400))
+    parts = list(pending.parts(chance.randint(1, 20)))
+    assert sorted(seq for part in parts for seq in part) == sorted(pending)
 
 
 def test_a_walk_notices_a_change() -> None:
@@ -120,6 +160,9 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         with pytest.raises(OverflowError):
             pending[seq] = entry
     assert len(pending) == 1
+    for seq in (-1, 2**64):
+        assert seq not in pending
+        assert pending.get(seq) is pending.pop(seq) is None
     with pytest.raises(ValueError, match="three"):
         Pending.from_numbers([1, 2])
     with pytest.raises(KeyError):

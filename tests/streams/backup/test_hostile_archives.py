@@ -129,6 +129,9 @@ HOSTILE: dict[str, bytes] = {
     "negative position": pack(
         state(consumer_count=1), one(progress={**PROGRESS, "ack_floor": {"stream_seq": -1}}), END
     ),
+    "consumer has counted further than anybody can": pack(
+        state(consumer_count=1), one(progress={**PROGRESS, "delivered": {"consumer_seq": 2**63}}), END
+    ),
     "tar": tar("meta.inf"),
     "tar that goes up": tar("../../../../up"),
     "tar with an absolute path": tar("/tmp/up"),

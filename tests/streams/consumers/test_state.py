@@ -17,14 +17,15 @@ from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.slices import Slices
 
 NUMBERS = st.integers(0, 2**64 - 2)
+COUNTED = st.integers(0, consumer_state.LARGEST_CONSUMER_SEQ)
 TIMES = st.integers(-(2**63), 2**63 - 1)
 STATES = st.builds(
     ConsumerState,
+    COUNTED,
     NUMBERS,
+    COUNTED,
     NUMBERS,
-    NUMBERS,
-    NUMBERS,
-    st.builds(Pending, st.dictionaries(NUMBERS, st.tuples(NUMBERS, TIMES))),
+    st.builds(Pending, st.dictionaries(NUMBERS, st.tuples(COUNTED, TIMES))),
     st.dictionaries(NUMBERS, NUMBERS),
 )
 SAMPLE = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}), {5: 2})
@@ -66,6 +67,20 @@ def test_a_ledger_is_restored_in_the_order_of_its_deadlines() -> None:
 def test_a_state_within_the_stream_is_left_alone() -> None:
     state = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}))
     assert not consumer_state.reconcile(state, 9)
+
+
+@pytest.mark.parametrize("field", ["delivered_consumer", "floor_consumer", "pending"])
+def test_a_consumer_sequence_that_nobody_can_reach_is_damage(field: str) -> None:
+    """The next delivery would have the number that marks a free place."""
+    largest = consumer_state.LARGEST_CONSUMER_SEQ
+    for number in (largest, largest + 1):
+        state = ConsumerState(1, 9, 0, 4)
+        setattr(state, field, Pending({9: (number, 1)}) if field == "pending" else number)
+        if number == largest:
+            assert consumer_state.decode(consumer_state.encode(state)) == state
+        else:
+            with pytest.raises(ValueError, match="impossible sequences"):
+                consumer_state.decode(consumer_state.encode(state))
 
 
 def test_what_is_pending_beyond_the_end_of_the_stream_is_taken_back() -> None:

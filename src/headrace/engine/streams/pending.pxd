@@ -24,4 +24,6 @@ cdef class Pending:
     cdef Py_ssize_t _first_from(self, uint64_t seq) noexcept
     cdef int _remove_at(self, Py_ssize_t at) except -1
     cdef int _make_room(self) except -1
-    cdef int _resize(self, Py_ssize_t capacity) except -1
+    cdef int _grow(self, Py_ssize_t capacity) except -1
+    cdef int _shrink(self, Py_ssize_t capacity) noexcept
+    cdef list _in_order_from(self, uint64_t seq, uint64_t last, Py_ssize_t most)

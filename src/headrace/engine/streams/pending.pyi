@@ -10,6 +10,8 @@ class Pending:
 
     is_in_order: bool
     """Whether those delivered later have higher sequences."""
+    out_of_order: int
+    """How many have not: most of these were delivered again."""
     def __init__(self, entries: Mapping[int, Entry] | None = None) -> None: ...
     @staticmethod
     def from_numbers(numbers: list[int]) -> Pending:
@@ -31,6 +33,12 @@ class Pending:
         """The lowest sequence; there must be one."""
     def below(self, seq: int, most: int) -> list[int]:
         """The sequences below this one; only the `most` lowest of them if all are in order."""
+    def parts(self, most: int) -> Iterator[list[int]]:
+        """All sequences, at most this many at a time. Entries may change between two parts.
+
+        A part has what is pending when it is asked for, without first deliveries that were made since the
+        first part. What is redelivered between two parts may be returned twice.
+        """
     def numbers(self) -> list[int]:
         """Sequence, consumer sequence and time of each of them, in one list."""
     def __eq__(self, other: Any) -> bool: ...

@@ -51,6 +51,8 @@ cdef class Pending:
 
     cdef int add(self, uint64_t seq, uint64_t consumer_seq, int64_t time) except -1:
         cdef Delivery *added
+        if consumer_seq == GONE:
+            raise OverflowError('the consumer sequence is too large')
         if self.end > self.first and seq <= self.deliveries[self.end - 1].seq:
             if (at := self._find(seq)) >= 0:
                 self._remove_at(at)
@@ -114,35 +116,46 @@ cdef class Pending:
         self.changes += 1
         if self.in_order == 0:
             self.first = self.end = self.next = 0
-            if self.capacity > FEW:
-                self._resize(FEW)
+            self._shrink(FEW)
         elif at == self.first:
-            while self.deliveries[self.first].consumer_seq == GONE:
+            while self.first < self.end and self.deliveries[self.first].consumer_seq == GONE:
                 self.first += 1
         return 0
 
     cdef int _make_room(self) except -1:
-        """Use what is free again, if that is at least half, and otherwise take twice as much."""
+        """Use what is free again, if that is at least half, and otherwise take twice as much.
+
+        If nearly all is free, most of it is given back.
+        """
         cdef Py_ssize_t at, kept = 0
         if 2 * self.in_order > self.capacity or self.capacity == 0:
-            self._resize(max(2 * self.capacity, FEWEST))
-            return 0
+            return self._grow(max(2 * self.capacity, FEWEST))
         for at in range(self.first, self.end):
             if self.deliveries[at].consumer_seq != GONE:
                 self.deliveries[kept] = self.deliveries[at]
                 kept += 1
         self.first = self.next = 0
         self.end = kept
+        if 8 * kept < self.capacity:
+            self._shrink(max(2 * kept, FEW))
         return 0
 
-    cdef int _resize(self, Py_ssize_t capacity) except -1:
-        cdef void *resized = realloc(self.deliveries, capacity * sizeof(Delivery))
-        if resized == NULL:
-            if capacity < self.capacity:
-                return 0
+    cdef int _grow(self, Py_ssize_t capacity) except -1:
+        cdef void *grown = realloc(self.deliveries, capacity * sizeof(Delivery))
+        if grown == NULL:
             raise MemoryError
-        self.deliveries = <Delivery *> resized
+        self.deliveries = <Delivery *> grown
         self.capacity = capacity
+        return 0
+
+    cdef int _shrink(self, Py_ssize_t capacity) noexcept:
+        """If it has more. What cannot be given back is kept."""
+        cdef void *shrunk
+        if capacity < self.capacity:
+            shrunk = realloc(self.deliveries, capacity * sizeof(Delivery))
+            if shrunk != NULL:
+                self.deliveries = <Delivery *> shrunk
+                self.capacity = capacity
         return 0
 
     # -- what Python does
@@ -150,8 +163,11 @@ cdef class Pending:
     def __len__(self):
         return self.in_order + len(self.moved)
 
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.capacity * sizeof(Delivery)
+
     def __contains__(self, seq):
-        return self._find(seq) >= 0 or seq in self.moved
+        return 0 <= seq <= UINT64_MAX and self._find(seq) >= 0 or seq in self.moved
 
     def __getitem__(self, seq):
         cdef Py_ssize_t at = self._find(seq)
@@ -164,28 +180,26 @@ cdef class Pending:
 
     def __setitem__(self, seq, entry):
         consumer_seq, time = entry
-        if consumer_seq == GONE:
-            raise OverflowError('the consumer sequence is too large')
         self.add(seq, consumer_seq, time)
 
     def pop(self, seq):
         cdef uint64_t consumer_seq
         entry = self.get(seq)
-        self.remove(seq, &consumer_seq)
+        if entry is not None:
+            self.remove(seq, &consumer_seq)
         return entry
 
     def clear(self):
         self.first = self.end = self.next = self.in_order = 0
         self.moved.clear()
         self.changes += 1
-        if self.capacity > FEW:
-            self._resize(FEW)
+        self._shrink(FEW)
 
     def copy(self):
         cdef Pending made = Pending()
         cdef Py_ssize_t length = self.end - self.first
         if length:
-            made._resize(length)
+            made._grow(length)
             memcpy(made.deliveries, self.deliveries + self.first, length * sizeof(Delivery))
         made.end = length
         made.in_order = self.in_order
@@ -228,6 +242,10 @@ cdef class Pending:
     def is_in_order(self):
         return not self.moved
 
+    @property
+    def out_of_order(self):
+        return len(self.moved)
+
     def lowest(self):
         """There must be one."""
         cdef list lowest = [self.deliveries[self.first].seq] if self.in_order else []
@@ -244,6 +262,31 @@ cdef class Pending:
                 found.append(self.deliveries[at].seq)
             at += 1
         found += [other for other in self.moved if other < seq]
+        return found
+
+    def parts(self, Py_ssize_t most):
+        cdef uint64_t start = 0, last
+        cdef Py_ssize_t at
+        cdef list found, others
+        if self.in_order:
+            last = self.deliveries[self.end - 1].seq
+            while (found := self._in_order_from(start, last, most)):
+                start = found[len(found) - 1]
+                yield found
+                if start == last:
+                    break
+                start += 1
+        others = list(self.moved)
+        for at in range(0, len(others), most):
+            yield [seq for seq in others[at:at + most] if seq in self]
+
+    cdef list _in_order_from(self, uint64_t seq, uint64_t last, Py_ssize_t most):
+        cdef Py_ssize_t at = self._first_from(seq)
+        cdef list found = []
+        while at < self.end and self.deliveries[at].seq <= last and len(found) < most:
+            if self.deliveries[at].consumer_seq != GONE:
+                found.append(self.deliveries[at].seq)
+            at += 1
         return found
 
     def numbers(self):

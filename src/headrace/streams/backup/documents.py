@@ -15,7 +15,7 @@ from headrace.engine.streams.s2 import Corrupt
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.stream_info import StreamState
 from headrace.streams.config import ConsumerConfig, StreamConfig, Wire
-from headrace.streams.consumers.on_disk.state import ConsumerState
+from headrace.streams.consumers.on_disk.state import LARGEST_CONSUMER_SEQ, ConsumerState
 from headrace.streams.errors import ApiError
 from headrace.streams.wire_types import Int, Time, Uint64, always
 from headrace.unreadable import UNREADABLE_JSON
@@ -128,11 +128,15 @@ def decode_consumer(name: str, body: bytes) -> tuple[ConsumerConfig, ConsumerSta
     if config.name not in ("", name) or config.durable_name not in ("", name):
         raise Corrupt(f"consumer {name!r} is configured as another one")
     delivered, floor = archived.state.delivered, archived.state.ack_floor
-    highest = max(delivered.stream_seq, delivered.consumer_seq, floor.consumer_seq)
-    if highest > LARGEST_SEQ or floor.stream_seq > delivered.stream_seq:
+    entries = (archived.state.pending or {}) if config.ack_policy != "none" else {}
+    counted = max(delivered.consumer_seq, floor.consumer_seq, *(entry.Sequence for entry in entries.values()))
+    if (
+        counted > LARGEST_CONSUMER_SEQ
+        or delivered.stream_seq > LARGEST_SEQ
+        or floor.stream_seq > delivered.stream_seq
+    ):
         raise Corrupt(f"consumer {name!r} has an impossible state")
     known = range(floor.stream_seq + 1, delivered.stream_seq + 1)
-    entries = (archived.state.pending or {}) if config.ack_policy != "none" else {}
     try:
         pending = Pending(
             {seq: (entry.Sequence, entry.Timestamp) for seq, entry in entries.items() if seq in known}

@@ -94,13 +94,11 @@ def terminate_removed(consumer: Consumer) -> Iterator[None]:
 
 def _pending_and_gone(consumer: Consumer) -> Iterator[list[int]]:
     """Pending messages that are no longer there: one part of them per step."""
-    core, pending = consumer.core, consumer.core.ledger.pending
-    seqs = list(pending)
-    for start in range(0, len(seqs), STEP_RECORDS):
+    core = consumer.core
+    for some in core.ledger.pending.parts(STEP_RECORDS):
         if consumer.is_closed:
             return
-        some = seqs[start : start + STEP_RECORDS]
-        yield [seq for seq in some if seq in pending and not core.log.has(seq)]
+        yield [seq for seq in some if not core.log.has(seq)]
 
 
 def forget_removed(consumer: Consumer) -> Iterator[None]:
