@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from headrace.engine.store.committer import Committer
 from headrace.engine.store.log import Log
 from headrace.engine.streams.stream_sink import StreamSink
-from tests.engine.core.harness import Bench, Peer
+from tests.engine.core.harness import Bench, Peer, message
 
 
 class Ledger:
@@ -111,6 +112,54 @@ def test_the_messages_of_a_packet_have_times_of_their_own(bench: Bench, stream: 
     assert sorted(set(times)) == times
     assert before <= times[0]
     assert times[6] <= between <= times[7] <= time.time_ns()
+
+
+def test_times_do_not_go_back_behind_those_of_other_writers(bench: Bench, stream: Stream) -> None:
+    """A schedule or a marker of a deletion is stored by Python, next to messages from within and from clients."""
+    peer = bench.connect()
+    for _ in range(3):
+        for _ in range(3):
+            bench.hub.publish(bench.interest, b"s.a", b"from within")
+            time.sleep(0.001)
+            stream.log.append(b"s.a", b"", b"by a schedule")
+        before = time.time_ns()
+        peer.send(message(b"s.a", b"from a client") * 3)
+        bench.settle_until(lambda: stream.log.committed_seq == stream.log.last_seq)
+        last = stream.log.get(stream.log.last_seq)
+        assert last is not None
+        assert last.time >= before
+    times = [found.time for seq in range(1, stream.log.last_seq + 1) if (found := stream.log.get(seq))]
+    assert len(times) == 27
+    assert sorted(set(times)) == times
+
+
+def test_a_message_is_not_older_than_its_sending(bench: Bench, stream: Stream) -> None:
+    """Clients ask for what is new since a moment. Here something is sent while the tick has begun for others."""
+    early, late, sent = bench.connect(), bench.connect(), dict[bytes, int]()
+    source, signal = os.pipe()
+
+    def send_more() -> None:
+        os.read(source, 1)
+        time.sleep(0.001)
+        payload = b"%d" % len(sent)
+        sent[payload] = time.time_ns()
+        late.send_some(message(b"s.a", payload))
+
+    bench.hub.add_source(source, send_more)
+    try:
+        for number in range(1, 13):  # epoll's events are handled in turns: each of the three is last four times
+            os.write(signal, b"!")
+            for peer in (early, late):
+                peer.send_some(message(b"s.a", b"x"))
+            bench.settle_until(lambda until=3 * number: stream.log.last_seq == until)  # type: ignore[misc]
+    finally:
+        bench.hub.remove_source(source)
+        os.close(source)
+        os.close(signal)
+    stored = [found for seq in range(1, 37) if (found := stream.log.get(seq))]
+    assert len(sent) == 12
+    for found in stored:
+        assert found.time >= sent.get(found.payload, 0)
 
 
 def test_acknowledgements_follow_the_interest_in_their_inbox(bench: Bench, stream: Stream) -> None:

@@ -52,6 +52,7 @@ cdef class Parser:
         """Carry out the complete operations. Returns where the first incomplete one starts."""
         cdef char *after
         self.turn_began = self._delivered()
+        self.tick.turns += 1
         while at < end and not link.flags & (CLOSED | PAUSED):
             if link.skipping:
                 after = <char *> memchr(at, c'\n', end - at)

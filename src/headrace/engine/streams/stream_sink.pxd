@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.store.log cimport Log
+from headrace.engine.core.link cimport Link
 from headrace.engine.core.message cimport Message
 from headrace.engine.streams.duplicate_window cimport DuplicateWindow
 from headrace.engine.core.sinks cimport Sink
@@ -42,11 +43,12 @@ cdef class StreamSink(Sink):
     cdef Answers waiting                   # of this tick
     cdef Py_ssize_t answer_bytes           # of all answers that wait for the disk
     cdef bint full                         # publishers wait for the disk
-    cdef int64_t time                      # of the last message of this tick; 0: none yet
+    cdef int64_t time                      # of the last message
+    cdef uint64_t turn                     # in which the clock was read for it; 0: it is not to be used again
 
-    cdef int _store(self, Message *message) except -1
+    cdef int _store(self, Link publisher, Message *message) except -1
     cdef bint _meets(self, Wishes *wishes, Message *message) except -1
-    cdef int64_t _now(self) noexcept
+    cdef int64_t _now(self, Link publisher) noexcept
     cdef int _hand_over(self, Message *message) except -1
     cdef int _received(self) except -1
     cdef bint _has_too_much(self) noexcept

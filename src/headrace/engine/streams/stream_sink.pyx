@@ -136,7 +136,7 @@ cdef class StreamSink(Sink):
 
     cdef int receive(self, Link publisher, Subscription subscription, Message *message) except -1:
         try:
-            return self._store(message)
+            return self._store(publisher, message)
         except MemoryError:            # it was not stored; its publisher gets an error, and stays connected
             self.stream.on_no_memory(message.reply[:message.reply_length])
             return self.note()
@@ -144,13 +144,13 @@ cdef class StreamSink(Sink):
     cdef bint receive_traced(self, Link publisher, Subscription subscription, Message *message, object trace) except -1:
         """Python decides about it, and tells the trace."""
         cdef Py_ssize_t header = message.header_length
-        self.time = 0
+        self.turn = 0
         self.stream.on_traced(message.subject[:message.subject_length], message.reply[:message.reply_length],
                               message.payload[:header], message.payload[header:message.size], trace)
         self._received()
         return True
 
-    cdef int _store(self, Message *message) except -1:
+    cdef int _store(self, Link publisher, Message *message) except -1:
         cdef Wishes wishes
         cdef int64_t now
         cdef uint64_t seq
@@ -166,7 +166,7 @@ cdef class StreamSink(Sink):
             if not read_wishes(message.payload, message.header_length, &wishes) or not self._meets(&wishes, message):
                 return self._hand_over(message)
             identified = wishes.msg_id_length > 0
-        now = self._now()
+        now = self._now(publisher)
         if identified and self.duplicates.length:
             hashed = self.duplicates.ids.hash(wishes.msg_id, wishes.msg_id_length)
             try:
@@ -208,10 +208,17 @@ cdef class StreamSink(Sink):
         except OSError:
             return False
 
-    cdef int64_t _now(self) noexcept:
-        """The clock is read once per tick, since that takes as long as a tenth of a message; the messages of a tick are a
-        nanosecond apart, so that a time still says which of them is meant."""
-        self.time = self.time + 1 if self.noted and self.time else wall_clock()
+    cdef int64_t _now(self, Link publisher) noexcept:
+        """The clock is read once per turn of a link, since that takes as long as a tenth of a message.
+
+        What is parsed in a turn was sent before it began, and nobody else stores anything meanwhile but `stream`. The
+        messages of a turn are a nanosecond apart, so that a time still says which of them is meant.
+        """
+        if publisher is not None and self.turn == self.tick.turns:
+            self.time += 1
+        else:
+            self.time = wall_clock()
+            self.turn = self.tick.turns if publisher is not None else 0
         return self.time
 
     cdef int _received(self) except -1:
@@ -241,7 +248,7 @@ cdef class StreamSink(Sink):
 
     cdef int _hand_over(self, Message *message) except -1:
         cdef Py_ssize_t header = message.header_length
-        self.time = 0                  # it reads the clock: the messages after it must not be earlier
+        self.turn = 0                  # it reads the clock: the messages after it must not be earlier
         self.stream.on_publish(message.subject[:message.subject_length], message.reply[:message.reply_length],
                                message.payload[:header], message.payload[header:message.size])
         return self._received()
@@ -281,7 +288,6 @@ cdef class StreamSink(Sink):
     def settle(self):
         cdef Answers group = self.waiting
         self.noted = False
-        self.time = 0
         self.log.commit()
         if group.used:
             self.waiting = Answers.__new__(Answers)
