@@ -5,10 +5,10 @@ arguments are split as its parser splits them (a lone CR inside a line that ends
 Messages are delivered here; everything else is a line that the link's owner decides on.
 
 A link's turn ends after TURN_BYTES of deliveries: with a wide fan-out one buffer from a publisher makes work for many
-milliseconds. But deliveries have to be written, and a system call costs as much as some kilobytes: a turn lasts
+milliseconds. But deliveries have to be written, and a system call costs as much as copying some kilobytes: a turn lasts
 until every receiver gets WRITE_BYTES, or OWED_LIMIT is reached. With 10,000 receivers that takes a third of the time
-per message (`python -m benchmarks.growth subscribers`). A buffer full of SUB also makes work for many milliseconds;
-such a turn ends when the time of the poll is up.
+per message (`python -m benchmarks.growth subscribers`), with 1,000 two thirds (row 10-1000). A buffer full of SUB also
+makes work for many milliseconds; such a turn ends when the time of the poll is up.
 """
 
 cimport cython
@@ -33,7 +33,7 @@ from headrace.engine.core.tick cimport Tick
 from headrace.engine.core.traced_deliveries cimport TracedDeliveries
 
 cdef long long TURN_BYTES = 8 * 1024 * 1024    # that one link may cause to be delivered before others get their turn
-cdef long long WRITE_BYTES = 4 * 1024          # for each receiver, if that is more
+cdef long long WRITE_BYTES = 24 * 1024         # for each receiver, if that is more
 cdef long long HEAD_BYTES = 32                 # about what a frame has besides its payload, which may be empty
 cdef uint64_t LINES_AT_A_TIME = 64             # SUB and the like, between two looks at the clock
 
