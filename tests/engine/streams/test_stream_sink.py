@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import time
 from collections.abc import Iterator
@@ -115,7 +116,7 @@ def test_the_messages_of_a_packet_have_times_of_their_own(bench: Bench, stream: 
 
 
 def test_times_do_not_go_back_behind_those_of_other_writers(bench: Bench, stream: Stream) -> None:
-    """A schedule or a marker of a deletion is stored by Python, next to messages from within and from clients."""
+    """Python stores schedules and delete markers, next to messages from within and from clients."""
     peer = bench.connect()
     for _ in range(3):
         for _ in range(3):
@@ -134,7 +135,7 @@ def test_times_do_not_go_back_behind_those_of_other_writers(bench: Bench, stream
 
 
 def test_a_message_is_not_older_than_its_sending(bench: Bench, stream: Stream) -> None:
-    """Clients ask for what is new since a moment. Here something is sent while the tick has begun for others."""
+    """Clients ask for what is new since a moment. Here one sends while others' messages are handled."""
     early, late, sent = bench.connect(), bench.connect(), dict[bytes, int]()
     source, signal = os.pipe()
 
@@ -147,7 +148,9 @@ def test_a_message_is_not_older_than_its_sending(bench: Bench, stream: Stream) -
 
     bench.hub.add_source(source, send_more)
     try:
-        for number in range(1, 13):  # epoll's events are handled in turns: each of the three is last four times
+        for number in range(
+            1, 13
+        ):  # epoll's events are handled in turns: each of the three is last four times
             os.write(signal, b"!")
             for peer in (early, late):
                 peer.send_some(message(b"s.a", b"x"))
@@ -160,6 +163,26 @@ def test_a_message_is_not_older_than_its_sending(bench: Bench, stream: Stream) -
     assert len(sent) == 12
     for found in stored:
         assert found.time >= sent.get(found.payload, 0)
+
+
+def test_ids_are_found_however_far_apart_they_are(bench: Bench, stream: Stream) -> None:
+    """The place of the next one is guessed from the distance of the last two, in what has been received."""
+    chance = random.Random(7)
+    stream.sink.duplicates.length = 10**12
+    peer = bench.connect()
+    ids = [b"i%x" % chance.getrandbits(chance.choice([8, 64, 64, 64, 512])) for _ in range(300)]
+    payloads = [b"x" * chance.choice([0, 0, 16, 16, 16, 3000]) for _ in ids]
+    for _ in range(2):
+        frames = b""
+        for msg_id, payload in zip(ids, payloads, strict=True):
+            frames += published_with_id(msg_id, b"", payload)
+        while frames:
+            end = chance.choice([10, 500, 5000, 50_000])
+            peer.send(frames[:end])
+            frames = frames[end:]
+    bench.settle_until(lambda: stream.log.committed_seq == stream.log.last_seq == len(set(ids)))
+    assert peer.ask(b"PING\r\n") == b"PONG\r\n"
+    assert stream.log.last_seq == stream.sink.duplicates.count == len(set(ids))
 
 
 def test_acknowledgements_follow_the_interest_in_their_inbox(bench: Bench, stream: Stream) -> None:

@@ -53,6 +53,8 @@ cdef class Parser:
         cdef char *after
         self.turn_began = self._delivered()
         self.tick.turns += 1
+        self.tick.received = at
+        self.tick.received_end = end
         while at < end and not link.flags & (CLOSED | PAUSED):
             if link.skipping:
                 after = <char *> memchr(at, c'\n', end - at)

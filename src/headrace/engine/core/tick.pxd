@@ -10,6 +10,8 @@ cdef class Tick:
     cdef double now
     cdef double ends               # when the event loop should get its turn
     cdef uint64_t turns            # of links that were parsed: what arrives in one turn was sent before it began
+    cdef const char *received      # what is parsed in this turn
+    cdef const char *received_end
     cdef uint64_t looks            # at messages that a reader did not ask for; shared by all readers, see cursor.pyx
     cdef list deferred             # what is called at the end of the tick, when no route is being walked
     cdef list prompt               # what has to be called before a PONG confirms what came before it

@@ -31,6 +31,7 @@ cdef class MessageIds:
     cdef readonly uint64_t count
 
     cdef uint64_t hash(self, const char *text, Py_ssize_t length) noexcept
+    cdef void fetch(self, uint64_t hashed) noexcept
     cdef Remembered *find(self, uint64_t hashed, Remembered *after) noexcept
     cdef int reserve(self) except -1
     cdef int add(self, uint64_t hashed, uint64_t seq, int64_t time) except -1

@@ -44,11 +44,13 @@ cdef class StreamSink(Sink):
     cdef Py_ssize_t answer_bytes           # of all answers that wait for the disk
     cdef bint full                         # publishers wait for the disk
     cdef int64_t time                      # of the last message
+    cdef const char *last_id               # where that of the last message is; only to be compared
     cdef uint64_t turn                     # in which the clock was read for it; 0: it is not to be used again
 
     cdef int _store(self, Link publisher, Message *message) except -1
     cdef bint _meets(self, Wishes *wishes, Message *message) except -1
     cdef int64_t _now(self, Link publisher) noexcept
+    cdef void _fetch_ahead(self, Wishes *wishes) noexcept
     cdef int _hand_over(self, Message *message) except -1
     cdef int _received(self) except -1
     cdef bint _has_too_much(self) noexcept

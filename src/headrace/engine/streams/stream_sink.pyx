@@ -169,6 +169,7 @@ cdef class StreamSink(Sink):
         now = self._now(publisher)
         if identified and self.duplicates.length:
             hashed = self.duplicates.ids.hash(wishes.msg_id, wishes.msg_id_length)
+            self._fetch_ahead(&wishes)
             try:
                 seq = self.duplicates.find_hashed(hashed, wishes.msg_id, wishes.msg_id_length, now)
             except OSError:
@@ -220,6 +221,20 @@ cdef class StreamSink(Sink):
             self.time = wall_clock()
             self.turn = self.tick.turns if publisher is not None else 0
         return self.time
+
+    cdef void _fetch_ahead(self, Wishes *wishes) noexcept:
+        """Have the processor fetch where the id of the next message belongs, while this one is stored.
+
+        Messages that follow each other are often equally long, so it is probably as far behind this id as this one is
+        behind the last. If not, or if it is no id at all, nothing is lost. With millions of ids, waiting for that place
+        took a quarter of the server's time (row stream-4096-ids of the benchmark, and the sink of Spark's).
+        """
+        cdef const char *id = wishes.msg_id
+        cdef size_t distance = <size_t> id - <size_t> self.last_id
+        self.last_id = id
+        if self.tick.received <= id < self.tick.received_end \
+                and distance < <size_t> (self.tick.received_end - id) - wishes.msg_id_length:
+            self.duplicates.ids.fetch(self.duplicates.ids.hash(id + distance, wishes.msg_id_length))
 
     cdef int _received(self) except -1:
         """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""
