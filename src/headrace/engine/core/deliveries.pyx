@@ -268,6 +268,7 @@ cdef class Deliveries:
             at = copy_over(at, route.text + group.prefix + plain, group.prefix_length - plain)
             at = copy_over(at, outboxes.gathering.joined, <uint32_t> message.rest_length)
         outboxes.arena_used += length
+        outboxes.arena_frames += route.target_count
         receiver.out_msgs += route.target_count
         receiver.out_bytes += route.target_count * message.size
         self.out_msgs += route.target_count

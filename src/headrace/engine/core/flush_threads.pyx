@@ -12,12 +12,12 @@ loop's thread acts on the results, once all others have left.
 A helper that wakes up too late finds the round closed, and nobody waits for it: on a machine whose other cores are busy a
 flush takes as long as without helpers. Helpers never hold the GIL. The first large flush starts them.
 
-Where each receiver gets much, in long frames or in one range of the arena, there is no help. Then copying is all that has to be
-done, and receivers have to do the same: with help the server would be ahead of those on the same machine, and what they
-read would no longer be in the processor's caches.
+Where each receiver gets much, in long frames, there is no help. Then copying is all that has to be done, and receivers
+have to do the same: with help the server would be ahead of those on the same machine, and what they read would no longer be
+in the processor's caches.
 
-Without helpers, rows 10-10, 10-1000 and queues of the benchmark run at 0.7 to 0.9 of the rate they have with them. With
-helpers, rows 10-100 and 10-100-alike run at 0.7 and 0.55 of the rate they have without them, with three times the memory.
+Without helpers, rows 10-10, 10-10-alike, 10-1000 and queues of the benchmark run at 0.6 to 0.9 of the rate they have with
+them. With helpers, rows 10-100 and 10-100-alike run at 0.7 and 0.55 of the rate they have without them, with three times the memory.
 """
 
 cimport cython

@@ -29,6 +29,7 @@ cdef class Backlogs:
 cdef class Outboxes:
     # what every message needs comes first
     cdef Py_ssize_t arena_used
+    cdef Py_ssize_t arena_frames   # or parts of frames
     cdef long long owed            # bytes of spans appended for receivers since the last flush
     cdef long long owed_apart      # bytes copied for single receivers since the last flush
     cdef Py_ssize_t dirty_count

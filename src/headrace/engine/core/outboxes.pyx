@@ -39,8 +39,8 @@ from headrace.engine.core.transport cimport UNSENT_INSIDE
 
 cdef long long LARGE_FLUSH = 1024 * 1024     # from this many bytes on, other threads help to write them
 cdef Py_ssize_t LARGE_CROWD = 4              # and from this many links on,
-cdef Py_ssize_t LONG_WRITE = 128 * 1024      # unless each of them gets this much, in one range of the arena
-cdef Py_ssize_t SHORT_FRAME = 512            # or in frames longer than this
+cdef Py_ssize_t LONG_WRITE = 128 * 1024      # unless each of them gets this much,
+cdef Py_ssize_t SHORT_FRAME = 512            # in frames longer than this
 cdef Py_ssize_t PROOF_BYTES = 64 * 1024      # what a full socket has to accept for its link to count as alive
 cdef Py_ssize_t FIRST_BACKLOG = 512          # room for a few answers
 cdef Py_ssize_t POOLED_BACKLOG = 32 * 1024   # the size of the buffers that are kept for the next tick
@@ -174,6 +174,7 @@ cdef class Outboxes:
         if rest_length:            # otherwise it may be NULL, which memcpy() does not accept
             memcpy(self.gathering.arena + start + prefix_length, rest, rest_length)
         self.arena_used = start + prefix_length + rest_length
+        self.arena_frames += 1
         return start
 
     cdef int append(self, Link receiver, const char *first, Py_ssize_t first_length,
@@ -322,7 +323,7 @@ cdef class Outboxes:
                 self._forget_spans(link)     # it will not get what was in its outbox: nothing may follow
                 self.tick.report_bug(link, error)
         self.dirty_count = self.dirty_flushed = self.outgoing_count = 0
-        self.arena_used = 0
+        self.arena_used = self.arena_frames = 0
         self.body_count = 1              # without EMPTY_BODY
         self.arena_number += 1
         self.owed = self.owed_apart = 0
@@ -334,6 +335,7 @@ cdef class Outboxes:
         Returns whether they did.
         """
         cdef Py_ssize_t k, in_bulk = 0
+        cdef bint long_spans = self.arena_used > SHORT_FRAME * self.arena_frames
         cdef Link link
         cdef void *grown
         if self.outgoing_capacity < self.dirty_count:
@@ -345,7 +347,10 @@ cdef class Outboxes:
         for k in range(self.dirty_count):
             link = <Link> self.dirty[k]
             describe(link, &self.outgoing[k])
-            in_bulk += link.span_length + (link.pieces_length if self._has_longer_frames(link) else 0)
+            if long_spans:
+                in_bulk += link.span_length
+            if self._has_longer_frames(link):
+                in_bulk += link.pieces_length
             if not link.flags & GATHERS or link.flags & WANTS_WRITE or not has_spans(link) and not backlog_length(link):
                 self.outgoing[k].fd = -1
         if in_bulk >= LONG_WRITE * self.dirty_count:
