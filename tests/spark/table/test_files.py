@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -33,6 +34,11 @@ def test_local_files_are_listed_as_hadoop_lists_them(spark: SparkSession, tmp_pa
             listed = files.list()
             base = files._system.getFileStatus(files._path(files.root)).getPath()
             assert sorted(listed, key=repr) == sorted(files._remote_files(base), key=repr)
+    (tmp_path / "x" / "y" / "up").symlink_to("..")
+    assert len(files_and_up := Files(spark, str(tmp_path)).list("x")) > 2
+    assert {file.name for file in files_and_up} == {".hidden", "_SUCCESS"}
+    (tmp_path / "x" / "y" / "up").unlink()
+    (tmp_path / "x" / "y" / os.fsdecode(b"not utf-8 \xff")).touch()
     assert Files(spark, str(tmp_path)).list("x") == [File(".hidden", 4), File("y/z/_SUCCESS", 3)]
     assert Files(spark, str(tmp_path / "nothing")).list() == []
 
@@ -58,3 +64,21 @@ def test_what_disappears_meanwhile_does_not_stop_a_listing(spark: SparkSession, 
     finally:
         ended.set()
         writer.join()
+
+
+def test_a_directory_that_disappears_has_no_files(spark: SparkSession, tmp_path: Path) -> None:
+    files, ended = Files(spark, str(tmp_path)), threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            (tmp_path / "sometimes").mkdir()
+            (tmp_path / "sometimes").rmdir()
+
+    changing = threading.Thread(target=come_and_go)
+    changing.start()
+    try:
+        for _ in range(1000):
+            assert files.list("sometimes") == []
+    finally:
+        ended.set()
+        changing.join()

@@ -6,9 +6,9 @@ Paths are strings, as in Spark.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,11 +85,11 @@ class Files:
 
     def list(self, path: str = "") -> list[File]:
         """All files under a directory, at any depth; none if it does not exist."""
-        directory = self._path(self.at(path) if path else self.root)
-        if not self._system.exists(directory):
-            return []
-        base = self._system.getFileStatus(directory).getPath()
-        found = _local_files(str(base.toUri().getPath())) if self._is_local() else self._remote_files(base)
+        directory = self._system.makeQualified(self._path(self.at(path) if path else self.root))
+        if self._is_local():
+            found = _local_files(str(directory.toUri().getPath()))
+        else:
+            found = self._remote_files(directory) if self._system.exists(directory) else []
         return sorted(found, key=lambda file: file.path)
 
     def _is_local(self) -> bool:
@@ -164,26 +164,39 @@ class Files:
 
 
 def _local_files(base: str) -> list[File]:
-    """Files and directories that disappear in the meantime are left out: a batch may be being written.
+    """Skips what disappears during the walk, such as the temporary files of a batch.
 
-    Hadoop would fail. It also runs `ls` for every local file, for permissions that nobody needs.
+    Hadoop would fail. It also runs `ls` for every local file, to read permissions that we do not need.
     """
     if os.path.isfile(base):
         return [File("", os.stat(base).st_size)]  # as Hadoop lists it
     found = []
-    for directory, _, names in os.walk(base, onerror=_unless_it_is_gone, followlinks=True):
-        for name in names:
-            if name.startswith(".") and name.endswith(".crc"):
-                continue  # Hadoop's checksums, which Hadoop does not list either
+    for directory, _, names in os.walk(base, onerror=_raise_unless_gone, followlinks=True):
+        for name in filter(_is_listed, names):
             file = os.path.join(directory, name)
-            with suppress(FileNotFoundError):
+            try:
                 found.append(File(os.path.relpath(file, base), os.stat(file).st_size))
+            except OSError as error:
+                _raise_unless_gone(error)
     return found
 
 
-def _unless_it_is_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _is_listed(name: str) -> bool:
+    """Hadoop lists neither its checksums nor names that are not UTF-8, which Java cannot open."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return not (name.startswith(".") and name.endswith(".crc"))
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """A link that leads back to itself ends somewhere, as in Hadoop."""
+    if error.errno not in (errno.ENOENT, errno.ELOOP):
+        raise SparkError(
+            f"cannot list {error.filename}: {error.strerror}",
+            hint="make it readable for the user who runs this",
+        ) from None
 
 
 def library_uri(root: str) -> str:
