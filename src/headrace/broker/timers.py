@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 TURN_SECONDS = 0.002
-"""Of the loop, for all that have ended at once."""
+"""How long timers that expire together may hold the loop."""
 
 
 class EqualTimers(Generic[Item]):

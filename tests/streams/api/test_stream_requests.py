@@ -214,7 +214,7 @@ async def test_a_narrower_limit_holds_at_once(filled: Peers) -> None:
 
 
 async def test_the_details_of_a_small_stream_are_of_one_moment(tmp_path: Path) -> None:
-    """Clients add them up: once there were no messages, and three of one subject."""
+    """Clients compare them: a response once had no messages in total, but three on one subject."""
     async with embedded_server(tmp_path) as server:
         client = await server.client()
         await ask(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"]})

@@ -371,8 +371,8 @@ cdef class Hub(LinkHost):
     def flush(self):
         """Write what was sent outside of a poll, and close what was closed there. Within a poll this does nothing.
 
-        Publishers that wait for their turn get it in the next poll: a thousand timers, each of which sends a PING and
-        calls this, held the loop for half a second while publishers had much to deliver.
+        Publishers that wait for their turn get it in the next poll. When flush resumed them, a thousand timers that each
+        sent a PING and flushed blocked the loop for half a second.
         """
         if not self.tick.running:
             self.tick.start(POLL_SECONDS)

@@ -7,7 +7,7 @@ Messages are delivered here; everything else is a line that the link's owner dec
 A link's turn ends after TURN_BYTES of deliveries: with a wide fan-out one buffer from a publisher makes work for many
 milliseconds. But deliveries have to be written, and a system call costs as much as copying some kilobytes: a turn lasts
 until every receiver gets WRITE_BYTES, or OWED_LIMIT is reached. With 10,000 receivers that takes a third of the time
-per message (`python -m benchmarks.growth subscribers`), with 1,000 two thirds (row 10-1000). A buffer full of SUB also
+per message (`python -m benchmarks.growth subscribers`), and with 1,000 receivers two thirds (row 10-1000). A buffer full of SUB also
 makes work for many milliseconds; such a turn ends when the time of the poll is up.
 """
 
@@ -53,8 +53,6 @@ cdef class Parser:
         cdef char *after
         self.turn_began = self._delivered()
         self.tick.turns += 1
-        self.tick.received = at
-        self.tick.received_end = end
         while at < end and not link.flags & (CLOSED | PAUSED):
             if link.skipping:
                 after = <char *> memchr(at, c'\n', end - at)

@@ -93,7 +93,7 @@ cdef class Publishers:
             waiting = self.stalled
             self.stalled = []
             self.paused = self._resume(waiting) + self.paused
-        if self.ended_turns:       # one of them gets a turn even where publishers take all the time of every tick
+        if self.ended_turns:       # one gets a turn even if busy publishers use up every tick
             waiting = self.ended_turns
             self.ended_turns = []
             self.ended_turns = self._resume(waiting) + self.ended_turns

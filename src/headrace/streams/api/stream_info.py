@@ -1,7 +1,7 @@
 """What the API returns about a stream: its configuration and its state.
 
 Subjects and deleted sequences are included only on request, because they can be long. Both are collected in
-slices. Messages that are published or removed between two slices may or may not be included.
+steps. Messages that are published or removed between two steps may or may not be included.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ async def _detailed_info(stream: Stream, asked: StreamInfoRequest) -> Fields:
 
 
 def _details(stream: Stream, asked: StreamInfoRequest) -> Work[Fields]:
-    """Where one slice is enough, everything in the response is of the same moment."""
+    """If one step is enough for each list, everything in the response describes the same moment."""
     page: Fields = NO_PAGE
     counts: dict[str, int] = {}
     deleted: msgspec.Raw | None = None
