@@ -139,7 +139,12 @@ cdef class Reader:
 
     cdef int _feed(self, Link link, char *start, char *end) except -1:
         """Parse what has arrived and keep what is not complete."""
-        start = self.parser.parse(link, start, end)
+        self.tick.received = start
+        self.tick.received_end = end
+        try:
+            start = self.parser.parse(link, start, end)
+        finally:
+            self.tick.received = self.tick.received_end = NULL
         if start < end and not link.flags & CLOSED:
             self._keep_partial(link, start, end)
         return 0

@@ -9,8 +9,8 @@ cdef class Tick:
     cdef bint running              # a poll or a flush is in progress
     cdef double now
     cdef double ends               # when the event loop should get its turn
-    cdef uint64_t turns            # of links that were parsed: what arrives in one turn was sent before it began
-    cdef const char *received      # what is parsed in this turn
+    cdef uint64_t turns            # so far; in a turn, what one link has sent is parsed
+    cdef const char *received      # what is parsed in this turn; NULL between turns
     cdef const char *received_end
     cdef uint64_t looks            # at messages that a reader did not ask for; shared by all readers, see cursor.pyx
     cdef list deferred             # what is called at the end of the tick, when no route is being walked

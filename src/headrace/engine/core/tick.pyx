@@ -40,7 +40,7 @@ cdef class Tick:
         """Between two operations, when no route is being walked. They are called at the end of the tick in any case."""
         cdef list actions = self.prompt
         self.prompt = []
-        self.turns += 1                # they may take a while, and publish
+        self.turns += 1                # the actions may take a while, and may publish
         for action in actions:
             try:
                 action()

@@ -32,7 +32,7 @@ DEF BLOCK_IDS = 64
 DEF SEGMENT_BUCKETS = 256
 DEF FORGOTTEN_AT_ONCE = 4            # more than the one that is added at the same time
 DEF DEPTH_AHEAD = 3                  # ids of a bucket that are fetched before it is split; few have more
-DEF SPLITS_AHEAD = 3                 # for each of them
+DEF SPLITS_AHEAD = 3                 # how many splits in advance each of these is fetched
 DEF ADDRESS_BITS = 48
 cdef uint64_t ADDRESS = (<uint64_t> 1 << ADDRESS_BITS) - 1
 
@@ -64,7 +64,7 @@ cdef class MessageIds:
         return hash_of(text, length, self.seed)
 
     cdef void fetch(self, uint64_t hashed) noexcept:
-        """Have the processor fetch the place where an id with this hash is looked for."""
+        """Prefetch the bucket of an id with this hash."""
         if self.buckets:
             prefetch(self._bucket_of(hashed))
 
@@ -253,8 +253,8 @@ cdef class MessageIds:
 cdef void fetch_ahead(MessageIds ids, uint64_t number) noexcept:
     """Have the processor fetch the ids of the buckets that will be split soon, which are anywhere in memory.
 
-    Waiting for them took a sixth of the server's time in the row stream-4096-ids of the benchmark. Where the next id is
-    says the one before it, which has been fetched by then.
+    Waiting for them took a sixth of the server's time in the row stream-4096-ids of the benchmark. The address of each id
+    is in the one before it, which has arrived by then.
     """
     cdef Remembered *entry
     cdef int depth, k

@@ -44,8 +44,8 @@ cdef class StreamSink(Sink):
     cdef Py_ssize_t answer_bytes           # of all answers that wait for the disk
     cdef bint full                         # publishers wait for the disk
     cdef int64_t time                      # of the last message
-    cdef const char *last_id               # where that of the last message is; only to be compared
-    cdef uint64_t turn                     # in which the clock was read for it; 0: it is not to be used again
+    cdef const char *last_id               # where the last message's id was; never dereferenced
+    cdef uint64_t turn                     # the turn in which `time` was read; 0: read the clock again
 
     cdef int _store(self, Link publisher, Message *message) except -1
     cdef bint _meets(self, Wishes *wishes, Message *message) except -1

@@ -169,7 +169,8 @@ cdef class StreamSink(Sink):
         now = self._now(publisher)
         if identified and self.duplicates.length:
             hashed = self.duplicates.ids.hash(wishes.msg_id, wishes.msg_id_length)
-            self._fetch_ahead(&wishes)
+            if publisher is not None:
+                self._fetch_ahead(&wishes)
             try:
                 seq = self.duplicates.find_hashed(hashed, wishes.msg_id, wishes.msg_id_length, now)
             except OSError:
@@ -212,8 +213,8 @@ cdef class StreamSink(Sink):
     cdef int64_t _now(self, Link publisher) noexcept:
         """The clock is read once per turn of a link, since that takes as long as a tenth of a message.
 
-        What is parsed in a turn was sent before it began, and nobody else stores anything meanwhile but `stream`. The
-        messages of a turn are a nanosecond apart, so that a time still says which of them is meant.
+        What is parsed in a turn was sent before it began, and only `stream` can store anything else in the meantime. The
+        messages of a turn are a nanosecond apart, so that each time still identifies one message.
         """
         if publisher is not None and self.turn == self.tick.turns:
             self.time += 1
@@ -223,18 +224,20 @@ cdef class StreamSink(Sink):
         return self.time
 
     cdef void _fetch_ahead(self, Wishes *wishes) noexcept:
-        """Have the processor fetch where the id of the next message belongs, while this one is stored.
+        """Prefetch the bucket of the next message's id, while this message is stored.
 
-        Messages that follow each other are often equally long, so it is probably as far behind this id as this one is
-        behind the last. If not, or if it is no id at all, nothing is lost. With millions of ids, waiting for that place
-        took a quarter of the server's time (row stream-4096-ids of the benchmark, and the sink of Spark's).
+        Successive messages are often equally long, so the next id is probably as far after this one as this one is
+        after the last. A wrong guess only wastes a prefetch. With millions of ids, waiting for that memory took a quarter
+        of the server's time (row stream-4096-ids of the benchmark, and the sink of Spark's).
         """
         cdef const char *id = wishes.msg_id
         cdef size_t distance = <size_t> id - <size_t> self.last_id
+        cdef size_t left
         self.last_id = id
-        if self.tick.received <= id < self.tick.received_end \
-                and distance < <size_t> (self.tick.received_end - id) - wishes.msg_id_length:
-            self.duplicates.ids.fetch(self.duplicates.ids.hash(id + distance, wishes.msg_id_length))
+        if self.tick.received <= id < self.tick.received_end:
+            left = self.tick.received_end - id
+            if distance < left and <size_t> wishes.msg_id_length <= left - distance:
+                self.duplicates.ids.fetch(self.duplicates.ids.hash(id + distance, wishes.msg_id_length))
 
     cdef int _received(self) except -1:
         """After every message, whichever way it took: whoever published it waits if the disk does not keep up."""
