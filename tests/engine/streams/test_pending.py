@@ -35,7 +35,8 @@ def check(pending: Pending, model: Model) -> None:
     assert list(pending.items()) == sorted(model.entries, key=lambda entry: entry[1][1])
     assert list(pending) == [seq for seq, _ in pending.items()]
     assert pending.copy() == pending == Pending(entries)
-    assert Pending.from_numbers(pending.numbers()) == pending
+    numbers = [number for part in pending.number_parts(7) for number in part]
+    assert Pending.from_numbers(numbers) == pending
     if entries:
         assert pending.lowest() == min(entries)
 
@@ -127,9 +128,23 @@ def test_a_walk_in_parts_sees_what_is_pending_when_it_gets_there() -> None:
     pending.pop(4)
     pending.pop(6)
     pending[8] = (8, 12)
-    assert list(parts) == [[5, 7], [2]]
+    assert list(parts) == [[5], [7], [2]]
     assert list(Pending().parts(2)) == []
     assert list(Pending({LARGEST: (1, 1)}).parts(2)) == [[LARGEST]]
+
+
+def test_a_walk_in_parts_misses_nothing_that_is_delivered_again_meanwhile() -> None:
+    """In the second round of redeliveries all of them go back to the array, one after another."""
+    pending = Pending({seq: (seq, seq) for seq in range(1, 13)})
+    for seq in range(1, 13):
+        pending[seq] = (seq + 12, seq + 12)
+    again = iter(range(1, 13))
+    seen = []
+    for part in pending.parts(2):
+        seen += part
+        for seq in (next(again, 12), next(again, 12), next(again, 12)):
+            pending[seq] = (seq + 24, seq + 24)
+    assert sorted(seen) == list(range(1, 13))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -130,7 +130,10 @@ HOSTILE: dict[str, bytes] = {
         state(consumer_count=1), one(progress={**PROGRESS, "ack_floor": {"stream_seq": -1}}), END
     ),
     "consumer has counted further than anybody can": pack(
-        state(consumer_count=1), one(progress={**PROGRESS, "delivered": {"consumer_seq": 2**63}}), END
+        state(consumer_count=1), one(progress={**PROGRESS, "delivered": {"consumer_seq": 2**62 + 1}}), END
+    ),
+    "consumer has redelivered more than anybody can": pack(
+        state(consumer_count=1), one(progress={**PROGRESS, "redelivered": {"1": 10**30}}), END
     ),
     "tar": tar("meta.inf"),
     "tar that goes up": tar("../../../../up"),

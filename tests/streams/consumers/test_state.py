@@ -17,7 +17,7 @@ from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.slices import Slices
 
 NUMBERS = st.integers(0, 2**64 - 2)
-COUNTED = st.integers(0, consumer_state.LARGEST_CONSUMER_SEQ)
+COUNTED = st.integers(0, consumer_state.LARGEST_COUNT)
 TIMES = st.integers(-(2**63), 2**63 - 1)
 STATES = st.builds(
     ConsumerState,
@@ -26,13 +26,22 @@ STATES = st.builds(
     COUNTED,
     NUMBERS,
     st.builds(Pending, st.dictionaries(NUMBERS, st.tuples(COUNTED, TIMES))),
-    st.dictionaries(NUMBERS, NUMBERS),
+    st.dictionaries(NUMBERS, COUNTED),
 )
 SAMPLE = ConsumerState(7, 9, 3, 4, Pending({5: (4, 100), 9: (7, 200)}), {5: 2})
 
 
 @given(STATES)
 def test_a_state_comes_back_as_it_was(state: ConsumerState) -> None:
+    assert consumer_state.decode(consumer_state.encode(state)) == state
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 70_000])
+def test_a_state_of_any_length_comes_back(count: int) -> None:
+    state = ConsumerState(count, count, 0, 0, Pending({seq: (seq, seq) for seq in range(1, count + 1)}))
+    for seq in range(1, count // 2 + 1):
+        state.pending[seq] = (count + seq, count + seq)
+        state.redelivered[seq] = 1
     assert consumer_state.decode(consumer_state.encode(state)) == state
 
 
@@ -72,14 +81,14 @@ def test_a_state_within_the_stream_is_left_alone() -> None:
 @pytest.mark.parametrize("field", ["delivered_consumer", "floor_consumer", "pending"])
 def test_a_consumer_sequence_that_nobody_can_reach_is_damage(field: str) -> None:
     """The next delivery would have the number that marks a free place."""
-    largest = consumer_state.LARGEST_CONSUMER_SEQ
+    largest = consumer_state.LARGEST_COUNT
     for number in (largest, largest + 1):
         state = ConsumerState(1, 9, 0, 4)
         setattr(state, field, Pending({9: (number, 1)}) if field == "pending" else number)
         if number == largest:
             assert consumer_state.decode(consumer_state.encode(state)) == state
         else:
-            with pytest.raises(ValueError, match="impossible sequences"):
+            with pytest.raises(ValueError, match="impossible numbers"):
                 consumer_state.decode(consumer_state.encode(state))
 
 
@@ -95,7 +104,7 @@ def test_a_floor_beyond_the_end_of_the_stream_comes_down() -> None:
     assert state == ConsumerState(9, 10, 9, 10)
 
 
-OPERATION = st.tuples(st.sampled_from(["deliver", "ack", "renew"]), st.integers(1, 40))
+OPERATION = st.tuples(st.sampled_from(["deliver", "ack", "renew", "renew all"]), st.integers(1, 40))
 
 
 @given(st.integers(1, 20), st.sets(st.integers(1, 20)), st.lists(OPERATION, max_size=30))
@@ -117,8 +126,11 @@ def test_a_snapshot_in_slices_is_right_whatever_happens_meanwhile(
                 deliver(ledger, 1)
             elif operation == "ack":
                 ledger.acknowledge(seq)
-            else:
+            elif operation == "renew":
                 ledger.renew(seq, 1_000 + seq)
+            else:  # a round of redeliveries, a part of it at a time
+                for some in sorted(ledger.pending)[:seq]:
+                    ledger.renew(some, 2_000 + some)
         return await taking
 
     with pytest.MonkeyPatch.context() as patch:

@@ -26,4 +26,6 @@ cdef class Pending:
     cdef int _make_room(self) except -1
     cdef int _grow(self, Py_ssize_t capacity) except -1
     cdef int _shrink(self, Py_ssize_t capacity) noexcept
-    cdef list _in_order_from(self, uint64_t seq, uint64_t last, Py_ssize_t most)
+    cdef bytes _in_order(self)
+    cdef list _still_pending(self, bytes seqs, Py_ssize_t start, Py_ssize_t end)
+    cdef list _numbers(self, Py_ssize_t start, Py_ssize_t end)

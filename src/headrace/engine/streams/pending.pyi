@@ -11,7 +11,7 @@ class Pending:
     is_in_order: bool
     """Whether those delivered later have higher sequences."""
     out_of_order: int
-    """How many have not: most of these were delivered again."""
+    """How many entries are out of order; most of them were redelivered."""
     def __init__(self, entries: Mapping[int, Entry] | None = None) -> None: ...
     @staticmethod
     def from_numbers(numbers: list[int]) -> Pending:
@@ -34,11 +34,13 @@ class Pending:
     def below(self, seq: int, most: int) -> list[int]:
         """The sequences below this one; only the `most` lowest of them if all are in order."""
     def parts(self, most: int) -> Iterator[list[int]]:
-        """All sequences, at most this many at a time. Entries may change between two parts.
+        """The sequences that are pending when the walk begins, at most this many at a time.
 
-        A part has what is pending when it is asked for, without first deliveries that were made since the
-        first part. What is redelivered between two parts may be returned twice.
+        Entries may change between two parts. A part has only what is still pending when it is asked for.
         """
-    def numbers(self) -> list[int]:
-        """Sequence, consumer sequence and time of each of them, in one list."""
+    def number_parts(self, most: int) -> Iterator[list[int]]:
+        """Sequence, consumer sequence and time of each; a part has at most so many of them.
+
+        Nothing may change between two parts.
+        """
     def __eq__(self, other: Any) -> bool: ...

@@ -6,6 +6,7 @@ An archive has the field names of nats-server's Go structs where these have no o
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 import msgspec
@@ -15,7 +16,7 @@ from headrace.engine.streams.s2 import Corrupt
 from headrace.streams.api.json_requests import decode
 from headrace.streams.api.stream_info import StreamState
 from headrace.streams.config import ConsumerConfig, StreamConfig, Wire
-from headrace.streams.consumers.on_disk.state import LARGEST_CONSUMER_SEQ, ConsumerState
+from headrace.streams.consumers.on_disk.state import ConsumerState
 from headrace.streams.errors import ApiError
 from headrace.streams.wire_types import Int, Time, Uint64, always
 from headrace.unreadable import UNREADABLE_JSON
@@ -23,6 +24,8 @@ from headrace.unreadable import UNREADABLE_JSON
 STATE_NAME = b"state.json"
 CONSUMER_PREFIX = b"consumers/"
 LARGEST_SEQ = (1 << 64) - 2
+LARGEST_COUNT = 1 << 62
+"""Of deliveries. A restored consumer counts on from there, within the limit of on_disk/state.py."""
 NOT_NEGATIVE = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -129,9 +132,14 @@ def decode_consumer(name: str, body: bytes) -> tuple[ConsumerConfig, ConsumerSta
         raise Corrupt(f"consumer {name!r} is configured as another one")
     delivered, floor = archived.state.delivered, archived.state.ack_floor
     entries = (archived.state.pending or {}) if config.ack_policy != "none" else {}
-    counted = max(delivered.consumer_seq, floor.consumer_seq, *(entry.Sequence for entry in entries.values()))
+    redelivered = archived.state.redelivered or {}
+    counts = chain(
+        (delivered.consumer_seq, floor.consumer_seq),
+        (entry.Sequence for entry in entries.values()),
+        redelivered.values(),
+    )
     if (
-        counted > LARGEST_CONSUMER_SEQ
+        max(counts) > LARGEST_COUNT
         or delivered.stream_seq > LARGEST_SEQ
         or floor.stream_seq > delivered.stream_seq
     ):
@@ -149,5 +157,5 @@ def decode_consumer(name: str, body: bytes) -> tuple[ConsumerConfig, ConsumerSta
         floor.consumer_seq,
         floor.stream_seq,
         pending,
-        {seq: times for seq, times in (archived.state.redelivered or {}).items() if seq in known},
+        {seq: times for seq, times in redelivered.items() if seq in known},
     )

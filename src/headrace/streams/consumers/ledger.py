@@ -63,7 +63,7 @@ class Ledger:
             self.close_gap()  # the engine has removed the last of them; it is about to report that
         elif self._floor_moved:
             oldest = self.pending.lowest()
-            self.set_floor(self.pending[oldest][0] - 1, oldest - 1)
+            self.set_floor(max(self.pending[oldest][0] - 1, 0), oldest - 1)
         return self._floor_consumer, self._floor_stream
 
     def set_floor(self, consumer_seq: int, stream_seq: int) -> None:

@@ -143,7 +143,10 @@ class PushDelivery:
         if self._core.config.ack_policy == "flow_control":
             stream_seq = _sequence_in(headers, b"Nats-Last-Stream")
             if stream_seq:
-                acks.acknowledge(stream_seq, _sequence_in(headers, b"Nats-Last-Consumer"))
+                consumer_seq, ledger = _sequence_in(headers, b"Nats-Last-Consumer"), self._core.ledger
+                acks.acknowledge(
+                    min(stream_seq, ledger.delivered_stream), min(consumer_seq, ledger.delivered_consumer)
+                )
                 self._core.changed()
         self.pump()
 
@@ -159,6 +162,6 @@ class PushDelivery:
 
 
 def _sequence_in(headers: bytes, name: bytes) -> int:
-    """The value of a header that a client has written; 0 if it is not a sequence that can occur."""
+    """The value of a header that a client has written; 0 if it cannot be a sequence."""
     digits = header_block.text(headers, name)
     return int(digits) if digits.isdigit() and len(digits) <= MOST_DIGITS else 0

@@ -29,6 +29,7 @@ FILE_NAME = "sources.json"
 SAVE_INTERVAL_SECONDS = 1.0
 STEP_MESSAGES = 500
 """Messages that a step reads; about half a millisecond."""
+LARGEST_SEQ = (1 << 64) - 2
 _ALL = Filter(())
 
 
@@ -151,4 +152,4 @@ def parse_header(block: bytes) -> tuple[str, Position] | None:
     if len(fields) < 4 or not (fields[1].isascii() and fields[1].isdigit()):
         return None
     name = " ".join((fields[0], fields[2], fields[3]))
-    return name, Position(int(fields[1][:20]), fields[5] if len(fields) >= 6 else "")
+    return name, Position(min(int(fields[1][:20]), LARGEST_SEQ), fields[5] if len(fields) >= 6 else "")
