@@ -79,7 +79,7 @@ def come_and_go(server: Server, count: int, per_second: float = 0.0) -> None:
 def leave_nothing_behind(count: int, per_second: float = 0.0) -> None:
     with running_server("headrace", FORGETFUL) as server, Bystander(server.port) as bystander:
         pid = server.process.pid
-        come_and_go(server, 1000)  # what is allocated once
+        come_and_go(server, max(1000, count // 10), per_second)  # what is allocated once
         open_before, before, began = descriptors(pid), memory(pid), time.monotonic()
         come_and_go(server, count, per_second)
         rate = count / (time.monotonic() - began)

@@ -40,7 +40,8 @@ def test_local_files_are_listed_as_hadoop_lists_them(spark: SparkSession, tmp_pa
     (tmp_path / "x" / "y" / "up").unlink()
     (tmp_path / "x" / "y" / os.fsdecode(b"not utf-8 \xff")).touch()
     assert Files(spark, str(tmp_path)).list("x") == [File(".hidden", 4), File("y/z/_SUCCESS", 3)]
-    assert Files(spark, str(tmp_path / "nothing")).list() == []
+    for nothing in ("nothing", "a.parquet/below a file"):
+        assert Files(spark, str(tmp_path / nothing)).list() == []
 
 
 def test_what_disappears_meanwhile_does_not_stop_a_listing(spark: SparkSession, tmp_path: Path) -> None:

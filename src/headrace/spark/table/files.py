@@ -191,8 +191,8 @@ def _is_listed(name: str) -> bool:
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """A link that leads back to itself ends somewhere, as in Hadoop."""
-    if error.errno not in (errno.ENOENT, errno.ELOOP):
+    """As in Hadoop, nothing is below a file, and a link that leads back to itself ends somewhere."""
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         raise SparkError(
             f"cannot list {error.filename}: {error.strerror}",
             hint="make it readable for the user who runs this",
